@@ -1,0 +1,245 @@
+"""Every option, with its help text.
+
+Read from the files given with `--config-file` (or `/etc/holdfast/holdfast.conf` when it is there),
+then from environment variables `HOLDFAST_<SECTION>__<OPTION>`, which win. Without either, the
+service starts on the defaults below. Names follow Ironic's where the meaning is the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+
+DEFAULT_FILE = Path("/etc/holdfast/holdfast.conf")
+ENVIRONMENT_PREFIX = "HOLDFAST_"
+
+INTERFACES = (
+    "bios",
+    "boot",
+    "console",
+    "deploy",
+    "inspect",
+    "management",
+    "network",
+    "power",
+    "raid",
+    "rescue",
+    "storage",
+    "vendor",
+)
+
+_DEFAULT = [
+    cfg.StrOpt("state_dir", default="./state", help="Where the embedded database and run files live."),
+    cfg.BoolOpt("debug", default=False, help="Log at debug level."),
+    cfg.StrOpt(
+        "auth_strategy",
+        default="noauth",
+        choices=["noauth", "http_basic", "keystone"],
+        help="Who may call. `noauth` treats every caller as administrator and listens on loopback only.",
+    ),
+    cfg.StrOpt(
+        "http_basic_auth_user_file",
+        default="/etc/holdfast/htpasswd",
+        help="Users of `http_basic`: lines of `name:bcrypt-hash`, as `holdfast passwd` and htpasswd -B write.",
+    ),
+    cfg.ListOpt(
+        "enabled_hardware_types",
+        default=["fake-hardware", "redfish", "ipmi"],
+        help="Hardware types nodes may use; others may be installed as plugins.",
+    ),
+    *[
+        cfg.ListOpt(
+            f"enabled_{name}_interfaces",
+            default=[],
+            help=f"{name.capitalize()} interfaces nodes may use; empty means all their hardware type supports.",
+        )
+        for name in INTERFACES
+    ],
+    *[
+        cfg.StrOpt(
+            f"default_{name}_interface",
+            help=f"The {name} interface of nodes that name none; unset means the hardware type's preference.",
+        )
+        for name in INTERFACES
+    ],
+    cfg.StrOpt("default_resource_class", help="Resource class of nodes created without one."),
+    cfg.StrOpt(
+        "default_portgroup_mode", default="active-backup", help="Mode of port groups created without one."
+    ),
+]
+
+_API = [
+    cfg.StrOpt("host", default="127.0.0.1", help="Address to listen on."),
+    cfg.PortOpt("port", default=6385, help="Port to listen on."),
+    cfg.IntOpt("workers", default=1, min=1, help="Worker processes. More than one needs PostgreSQL."),
+    cfg.IntOpt("threads", default=16, min=1, help="Request threads in each worker."),
+    cfg.StrOpt(
+        "public_endpoint",
+        help="Base URL shown in links, when it differs from what clients connect to (a proxy, say).",
+    ),
+    cfg.IntOpt("max_limit", default=1000, min=1, help="Most items in one page of a list."),
+    cfg.IntOpt("max_json_body_size", default=1024, min=1, help="Largest JSON body, in KiB."),
+    cfg.IntOpt(
+        "max_json_body_size_provision",
+        default=65536,
+        min=1,
+        help="Largest body of a provision request, in KiB: it may carry a config drive.",
+    ),
+    cfg.IntOpt("max_json_body_depth", default=25, min=1, help="Deepest nesting of a JSON body."),
+    cfg.IntOpt("max_json_body_keys", default=10000, min=1, help="Most keys and items in a JSON body."),
+    cfg.BoolOpt(
+        "restrict_lookup",
+        default=True,
+        help="Answer ramdisk lookups only for nodes in a state in which a ramdisk is expected.",
+    ),
+    cfg.IntOpt(
+        "ramdisk_heartbeat_timeout", default=300, min=1, help="Seconds a ramdisk may stay silent."
+    ),
+]
+
+_DATABASE = [
+    cfg.StrOpt(
+        "connection",
+        secret=True,
+        help="Database URL, as postgresql+psycopg://user:password@host/name. Unset: SQLite in state_dir.",
+    ),
+    cfg.IntOpt("pool_size", default=16, min=1, help="Connections kept open by each process."),
+]
+
+_CONDUCTOR = [
+    cfg.IntOpt("heartbeat_interval", default=5, min=1, help="Seconds between signs of life of a process."),
+    cfg.IntOpt(
+        "heartbeat_timeout",
+        default=30,
+        min=1,
+        help="Seconds of silence after which a process counts as dead and its flows are taken over.",
+    ),
+    cfg.IntOpt(
+        "sync_power_state_interval",
+        default=120,
+        min=0,
+        help="Seconds within which every node's power state is read once, spread evenly. 0 turns it off.",
+    ),
+    cfg.IntOpt("sync_power_state_workers", default=8, min=1, help="Power states read at the same time."),
+    cfg.BoolOpt(
+        "force_power_state_during_sync",
+        default=False,
+        help="Switch hardware back to the recorded state when they differ; otherwise record what is true.",
+    ),
+    cfg.IntOpt(
+        "power_state_sync_max_retries",
+        default=3,
+        min=0,
+        help="Failed reads in a row before a node is put into maintenance with fault `power failure`.",
+    ),
+    cfg.IntOpt("power_state_change_timeout", default=60, min=1, help="Seconds to wait for a power change."),
+    cfg.IntOpt("soft_power_off_timeout", default=600, min=1, help="Seconds to wait for a soft power off."),
+    cfg.BoolOpt("automated_clean", default=True, help="Clean nodes before they become available."),
+    cfg.BoolOpt(
+        "allow_deleting_available_nodes", default=True, help="Nodes in `available` may be deleted."
+    ),
+    cfg.IntOpt("deploy_callback_timeout", default=1800, min=0, help="Seconds a deploy may wait; 0: for ever."),
+    cfg.IntOpt("clean_callback_timeout", default=1800, min=0, help="Seconds cleaning may wait; 0: for ever."),
+    cfg.IntOpt("inspect_wait_timeout", default=1800, min=0, help="Seconds inspection may wait; 0: for ever."),
+    cfg.IntOpt("rescue_callback_timeout", default=1800, min=0, help="Seconds rescue may wait; 0: for ever."),
+    cfg.IntOpt(
+        "check_provision_state_interval", default=60, min=1, help="Seconds between checks of those waits."
+    ),
+]
+
+_FLOWS = [
+    cfg.IntOpt("step_attempts", default=3, min=1, help="Tries of a step before its failure counts."),
+    cfg.FloatOpt("retry_delay", default=1.0, min=0, help="Seconds before the second try; doubles each time."),
+    cfg.IntOpt("keep_finished_days", default=30, min=0, help="Days a finished flow stays visible; 0: for ever."),
+]
+
+_REDFISH = [
+    cfg.IntOpt("connection_attempts", default=3, min=1, help="Tries to reach a BMC before giving up."),
+    cfg.IntOpt("connection_retry_interval", default=2, min=0, help="Seconds between those tries."),
+    cfg.IntOpt("connection_timeout", default=30, min=1, help="Seconds to wait for one answer of a BMC."),
+    cfg.StrOpt(
+        "auth_type", default="auto", choices=["auto", "basic", "session"], help="How to log in to a BMC."
+    ),
+]
+
+_IPMI = [
+    cfg.IntOpt("command_timeout", default=60, min=1, help="Seconds an ipmitool call may take."),
+    cfg.IntOpt("command_attempts", default=3, min=1, help="Tries of a failing ipmitool call."),
+    cfg.StrOpt("ipmitool", default="ipmitool", help="The ipmitool executable."),
+]
+
+OPTIONS: dict[str, list[cfg.Opt]] = {
+    "DEFAULT": _DEFAULT,
+    "api": _API,
+    "database": _DATABASE,
+    "conductor": _CONDUCTOR,
+    "flows": _FLOWS,
+    "redfish": _REDFISH,
+    "ipmi": _IPMI,
+}
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """What oslo's sample generator asks for."""
+    return list(OPTIONS.items())
+
+
+def load(
+    files: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    overrides: Mapping[tuple[str, str], Any] | None = None,
+) -> cfg.ConfigOpts:
+    """The configuration of this process. `overrides` maps (section, option) to a value and wins over all."""
+    conf = cfg.ConfigOpts()
+    for section, options in OPTIONS.items():
+        conf.register_opts(options, group=None if section == "DEFAULT" else section)
+    paths = list(files) or ([str(DEFAULT_FILE)] if DEFAULT_FILE.exists() else [])
+    conf(args=[], project="holdfast", default_config_files=paths, default_config_dirs=[])
+    for section, name, value in _from_environment(os.environ if environment is None else environment):
+        _override(conf, section, name, value)
+    for (section, name), value in (overrides or {}).items():
+        if value is not None:
+            _override(conf, section, name, value)
+    return conf
+
+
+def database_url(conf: cfg.ConfigOpts) -> str:
+    """The configured database, or the embedded one in the state directory."""
+    configured: str | None = conf.database.connection
+    return configured or f"sqlite:///{Path(conf.state_dir).resolve() / 'holdfast.sqlite'}"
+
+
+def unknown_keys(files: Sequence[str]) -> list[str]:
+    """`[section] option` of every key in the files that no option reads: most are typing mistakes."""
+    known = {(section, option.dest) for section, options in OPTIONS.items() for option in options}
+    # These sections belong to libraries that register their own options when they are used.
+    foreign = {"keystone_authtoken", "oslo_policy", "oslo_middleware"}
+    found = []
+    for path in files:
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(path, sections).parse()
+        found += [
+            f"[{section}] {key}"
+            for section, values in sections.items()
+            for key in values
+            if section not in foreign and (section, key.replace("-", "_")) not in known
+        ]
+    return found
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    for variable, value in environment.items():
+        if variable.startswith(ENVIRONMENT_PREFIX) and "__" in variable:
+            section, _, name = variable.removeprefix(ENVIRONMENT_PREFIX).lower().partition("__")
+            yield ("DEFAULT" if section == "default" else section), name, value
+
+
+def _override(conf: cfg.ConfigOpts, section: str, name: str, value: Any) -> None:
+    try:
+        conf.set_override(name, value, group=None if section == "DEFAULT" else section)
+    except (cfg.NoSuchOptError, cfg.NoSuchGroupError) as error:
+        raise cfg.ConfigFileValueError(f"There is no option [{section}] {name}") from error

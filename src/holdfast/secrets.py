@@ -1,0 +1,90 @@
+"""Secrets never leave: masking of free-form documents, used by every room.
+
+Operators put credentials into free-form JSON (`driver_info`, `instance_info`, target `properties`).
+What counts as a secret is decided by the *key*, the same list for every document, so that no
+handler can forget one. Masking works on stored JSON text: documents without any suspicious key,
+nearly all of them, pass through without being decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+MASK = "******"
+
+# Any key that contains one of these words, in any case, holds a secret.
+SECRET_WORDS = (
+    "adminpass",
+    "admin_pass",
+    "password",
+    "auth_token",
+    "new_pass",
+    "auth_username",
+    "discovery_auth",
+    "secret",
+    "sys_pswd",
+    "token",
+    "configdrive",
+    "chappassword",
+    "encrypted_key",
+    "private_key",
+    "fernetkey",
+    "sslkey",
+    "passphrase",
+    "snmp_auth_key",
+    "snmp_priv_key",
+    "image_url",
+    "hex_kg_key",
+)
+
+_SUSPICIOUS = re.compile("|".join(SECRET_WORDS), re.IGNORECASE)
+_ASSIGNMENT = re.compile(r"((?:password|passwd|secret|token)\s*[=:]\s*)(\S+)", re.IGNORECASE)
+_CREDENTIALS_IN_URL = re.compile(r"(\w+://[^/\s:@]+:)([^@\s/]+)(@)")
+
+
+def is_secret(key: str) -> bool:
+    """Whether a value under this key must not be shown."""
+    return _SUSPICIOUS.search(key) is not None
+
+
+def mask(document: Any) -> Any:
+    """A copy of a decoded JSON document with every secret replaced by six asterisks."""
+    if isinstance(document, dict):
+        return {
+            key: (MASK if value not in (None, "") else value)
+            if is_secret(str(key)) and not isinstance(value, bool)
+            else mask(value)
+            for key, value in document.items()
+        }
+    if isinstance(document, list):
+        return [mask(item) for item in document]
+    if isinstance(document, str):
+        return mask_text(document)
+    return document
+
+
+def mask_json(text: str) -> str:
+    """The same for JSON text as stored; decodes it only when something in it looks secret."""
+    if not (_SUSPICIOUS.search(text) or _CREDENTIALS_IN_URL.search(text) or _ASSIGNMENT.search(text)):
+        return text
+    return msgspec.json.encode(mask(msgspec.json.decode(text))).decode()
+
+
+def mask_text(text: str) -> str:
+    """Free text (an error, a log line) without `password=…` values and credentials inside URLs."""
+    return _CREDENTIALS_IN_URL.sub(rf"\1{MASK}\3", _ASSIGNMENT.sub(rf"\1{MASK}", text))
+
+
+def keep_masked(new: Any, stored: Any) -> Any:
+    """`new`, with every mask a client sent back replaced by the secret it stands for."""
+    if isinstance(new, dict) and isinstance(stored, dict):
+        return {
+            key: stored[key] if value == MASK and key in stored else keep_masked(value, stored.get(key))
+            for key, value in new.items()
+        }
+    if isinstance(new, list) and isinstance(stored, list) and len(new) == len(stored):
+        return [keep_masked(a, b) for a, b in zip(new, stored, strict=True)]
+    return new
