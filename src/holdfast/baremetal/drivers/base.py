@@ -1,0 +1,412 @@
+"""The interfaces a hardware type is composed of.
+
+Each interface is one class with the methods below; a method a driver does not offer keeps the base
+behaviour, which refuses with `UnsupportedByDriver` or does nothing, whichever its contract says.
+Rules for every implementation:
+
+- it gets a `Task` and never touches the database;
+- it may be called again after an unknown outcome: look before you act, "ensure" rather than "do";
+- what the hardware refuses or does not answer is `DriverFailed` (retried by flows); what the node
+  record lacks is `DriverDataInvalid` (never retried);
+- no secret in an error text or a log line.
+
+An implementation is found by entry point (`holdfast.hardware.interfaces.<kind>`), a hardware type by
+`holdfast.hardware.types`; see `registry.py`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, TypeVar
+
+from oslo_config import cfg
+
+from holdfast import errors
+from holdfast.baremetal import states
+from holdfast.baremetal.task import Port, Portgroup, Task
+
+LOG = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Outcome(Enum):
+    """How a piece of driver work ended: finished, or now waiting for the ramdisk's next heartbeat."""
+
+    DONE = "done"
+    WAIT = "wait"
+
+
+@dataclass(frozen=True)
+class NodeStep:
+    """A clean or deploy step a driver offers. Priority 0: only when somebody asks for it."""
+
+    interface: str
+    step: str
+    priority: int = 0
+    abortable: bool = False
+    argsinfo: Mapping[str, Mapping[str, Any]] | None = None
+    requires_ramdisk: bool = True
+
+    def document(self, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The step as the API shows it."""
+        return {
+            "interface": self.interface,
+            "step": self.step,
+            "priority": self.priority,
+            "abortable": self.abortable,
+            "args": dict(args or {}),
+        }
+
+
+def clean_step(
+    priority: int = 0,
+    *,
+    abortable: bool = False,
+    argsinfo: Mapping[str, Mapping[str, Any]] | None = None,
+    requires_ramdisk: bool = True,
+) -> Callable[[F], F]:
+    """Marks a method as a clean step. It is called as `method(task, **args)` and returns an Outcome or None."""
+    return _mark("clean", priority, abortable, argsinfo, requires_ramdisk)
+
+
+def deploy_step(
+    priority: int = 0,
+    *,
+    argsinfo: Mapping[str, Mapping[str, Any]] | None = None,
+    requires_ramdisk: bool = True,
+) -> Callable[[F], F]:
+    """Marks a method as a deploy step, called the same way."""
+    return _mark("deploy", priority, False, argsinfo, requires_ramdisk)
+
+
+def _mark(
+    phase: str,
+    priority: int,
+    abortable: bool,
+    argsinfo: Mapping[str, Mapping[str, Any]] | None,
+    requires_ramdisk: bool,
+) -> Callable[[F], F]:
+    def mark(method: F) -> F:
+        marks = dict(getattr(method, "node_steps", {}))
+        marks[phase] = (priority, abortable, argsinfo, requires_ramdisk)
+        method.node_steps = marks  # type: ignore[attr-defined]
+        return method
+
+    return mark
+
+
+class Interface:
+    """What all interfaces share. `kind` is the slot ("power"), `conf` the process's configuration."""
+
+    kind: ClassVar[str]
+    # name of a driver_info or instance_info key: what it means
+    properties: ClassVar[Mapping[str, str]] = {}
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self.conf = conf
+
+    def get_properties(self) -> Mapping[str, str]:
+        return self.properties
+
+    def validate(self, task: Task) -> None:
+        """Raises `DriverDataInvalid` when the node lacks what this interface needs. Calls no hardware."""
+
+    def steps(self, phase: str) -> list[NodeStep]:
+        """The steps this interface offers in a phase ("clean" or "deploy")."""
+        found = []
+        for name in dir(type(self)):
+            marks = getattr(getattr(type(self), name, None), "node_steps", {})
+            if phase in marks:
+                priority, abortable, argsinfo, requires_ramdisk = marks[phase]
+                found.append(NodeStep(self.kind, name, priority, abortable, argsinfo, requires_ramdisk))
+        return found
+
+    def execute_step(self, task: Task, step: Mapping[str, Any]) -> Outcome:
+        """Runs one of them, given as the API spells it."""
+        method = getattr(self, str(step["step"]), None)
+        if method is None or not hasattr(method, "node_steps"):
+            raise errors.DriverDataInvalid(f"The {self.kind} interface has no step {step['step']!r}.")
+        return method(task, **(step.get("args") or {})) or Outcome.DONE
+
+    def _unsupported(self, what: str) -> errors.UnsupportedByDriver:
+        return errors.UnsupportedByDriver(f"The node's {self.kind} interface does not support {what}.")
+
+
+class PowerInterface(Interface):
+    kind = "power"
+
+    def get_power_state(self, task: Task) -> str | None:
+        """What the hardware says now: `power on`, `power off`, or None if it cannot tell."""
+        raise self._unsupported("reading the power state")
+
+    def set_power_state(self, task: Task, power_state: str, timeout: int | None = None) -> None:
+        """Ensures the machine is in that state (on, off, soft power off); returns when it is."""
+        raise self._unsupported("changing the power state")
+
+    def reboot(self, task: Task, timeout: int | None = None, *, soft: bool = False) -> None:
+        """Off and on again; on if it was off."""
+        raise self._unsupported("rebooting")
+
+    def get_supported_power_states(self, task: Task) -> list[str]:
+        return [states.POWER_ON, states.POWER_OFF, states.REBOOT]
+
+
+@dataclass(frozen=True)
+class BootDevice:
+    boot_device: str | None
+    persistent: bool | None
+
+
+BOOT_DEVICES = ("pxe", "disk", "cdrom", "bios", "safe", "wanboot", "iscsiboot", "floppy", "uefihttp")
+
+
+class ManagementInterface(Interface):
+    kind = "management"
+
+    def get_supported_boot_devices(self, task: Task) -> list[str]:
+        return []
+
+    def get_boot_device(self, task: Task) -> BootDevice:
+        raise self._unsupported("reading the boot device")
+
+    def set_boot_device(self, task: Task, device: str, persistent: bool = False) -> None:
+        raise self._unsupported("setting the boot device")
+
+    def inject_nmi(self, task: Task) -> None:
+        raise self._unsupported("injecting an NMI")
+
+    def get_mac_addresses(self, task: Task) -> list[str]:
+        raise self._unsupported("reading MAC addresses")
+
+
+class BootInterface(Interface):
+    """Makes the machine boot what it should. All methods may be called again."""
+
+    kind = "boot"
+    capabilities: ClassVar[frozenset[str]] = frozenset()
+
+    def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str]) -> None: ...
+
+    def clean_up_ramdisk(self, task: Task) -> None: ...
+
+    def prepare_instance(self, task: Task) -> None: ...
+
+    def clean_up_instance(self, task: Task) -> None: ...
+
+    def validate_rescue(self, task: Task) -> None: ...
+
+    def validate_inspection(self, task: Task) -> None: ...
+
+
+class DeployInterface(Interface):
+    kind = "deploy"
+
+    def prepare(self, task: Task) -> None:
+        """Before the deploy steps: networks, volumes, boot files."""
+
+    def tear_down(self, task: Task) -> None:
+        """Takes the instance off the machine: powers it off, lets go of networks and volumes."""
+
+    def clean_up(self, task: Task) -> None:
+        """Removes what `prepare` left on the service's side (boot files, DHCP)."""
+
+    def take_over(self, task: Task) -> None:
+        """Makes this service able to serve an instance it did not deploy (adoption, restart)."""
+
+    def prepare_cleaning(self, task: Task) -> Outcome:
+        return Outcome.DONE
+
+    def tear_down_cleaning(self, task: Task) -> None: ...
+
+    def heartbeat(self, task: Task, callback_url: str, agent_version: str | None = None, **more: Any) -> None:
+        """Records a sign of life of the node's ramdisk. Not abstract: some drivers have no ramdisk (spec 004)."""
+        LOG.warning(
+            "Got heartbeat message from node %s, but the driver %s does not support heartbeating",
+            task.node.uuid,
+            task.node.driver,
+        )
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What inspection found: properties to merge into the node, and the MAC addresses of its NICs."""
+
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    mac_addresses: tuple[str, ...] = ()
+
+
+class InspectInterface(Interface):
+    kind = "inspect"
+
+    def inspect_hardware(self, task: Task) -> Inspection | Outcome:
+        """Looks at the hardware; `Outcome.WAIT` when the answer comes later from a ramdisk."""
+        raise self._unsupported("inspection")
+
+    def abort(self, task: Task) -> None:
+        raise self._unsupported("aborting an inspection")
+
+
+class NetworkInterface(Interface):
+    """Plugs machines into networks. The VIF methods carry the default behaviour for plugins that lack them."""
+
+    kind = "network"
+    VIF_KEY = "tenant_vif_port_id"
+
+    def port_changed(self, task: Task, port: Port) -> None: ...
+
+    def portgroup_changed(self, task: Task, portgroup: Portgroup) -> None: ...
+
+    def vif_attach(self, task: Task, vif: Mapping[str, Any]) -> None:
+        """Puts the VIF on a free port group or port of the node, port groups first."""
+        place = self._free_place(task, vif)
+        place.internal_info = {**place.internal_info, self.VIF_KEY: vif["id"]}
+
+    def vif_detach(self, task: Task, vif_id: str) -> None:
+        for place in [*task.portgroups, *task.ports]:
+            if self.get_current_vif(place) == vif_id:
+                place.internal_info = {k: v for k, v in place.internal_info.items() if k != self.VIF_KEY}
+                place.extra = {k: v for k, v in place.extra.items() if k != "vif_port_id"}
+                return
+        raise errors.BadRequest(f"VIF {vif_id} is not attached to node {task.node.label}.")
+
+    def vif_list(self, task: Task) -> list[dict[str, Any]]:
+        found = [self.get_current_vif(place) for place in [*task.ports, *task.portgroups]]
+        return [{"id": vif} for vif in found if vif]
+
+    def get_current_vif(self, place: Port | Portgroup) -> str | None:
+        """The VIF on a port or port group; the deprecated `extra.vif_port_id` still counts."""
+        vif = place.internal_info.get(self.VIF_KEY) or place.extra.get("vif_port_id")
+        return str(vif) if vif else None
+
+    def add_provisioning_network(self, task: Task) -> None: ...
+
+    def remove_provisioning_network(self, task: Task) -> None: ...
+
+    def add_cleaning_network(self, task: Task) -> None: ...
+
+    def remove_cleaning_network(self, task: Task) -> None: ...
+
+    def add_rescuing_network(self, task: Task) -> None: ...
+
+    def remove_rescuing_network(self, task: Task) -> None: ...
+
+    def add_inspection_network(self, task: Task) -> None: ...
+
+    def remove_inspection_network(self, task: Task) -> None: ...
+
+    def configure_tenant_networks(self, task: Task) -> None: ...
+
+    def unconfigure_tenant_networks(self, task: Task) -> None: ...
+
+    def _free_place(self, task: Task, vif: Mapping[str, Any]) -> Port | Portgroup:
+        """Port groups first, then PXE-enabled ports, then the rest; ties in the order they were created."""
+        wanted = vif.get("port_uuid") or vif.get("portgroup_uuid")
+        grouped = {port.portgroup_id for port in task.ports if self.get_current_vif(port)}
+        candidates: list[tuple[int, Port | Portgroup]] = []
+        for group in task.portgroups:
+            members = any(port.portgroup_id == group.id for port in task.ports)
+            if members and not self.get_current_vif(group) and group.id not in grouped:
+                candidates.append((0, group))
+        for port in task.ports:
+            if not self.get_current_vif(port) and (port.portgroup_id is None or port.portgroup_id in grouped):
+                candidates.append((1 if port.pxe_enabled else 2, port))
+        free = [place for _rank, place in sorted(candidates, key=lambda c: c[0])]
+        for place in free:
+            if wanted is None or place.uuid == wanted:
+                return place
+        raise errors.BadRequest(
+            f"Node {task.node.label} has not enough free physical ports for VIF {vif['id']}. "
+            "Detach a VIF, or create another port."
+        )
+
+
+class StorageInterface(Interface):
+    kind = "storage"
+
+    def attach_volumes(self, task: Task) -> None: ...
+
+    def detach_volumes(self, task: Task) -> None: ...
+
+    def should_write_image(self, task: Task) -> bool:
+        return True
+
+
+class RaidInterface(Interface):
+    kind = "raid"
+
+    def validate_raid_config(self, task: Task, raid_config: Mapping[str, Any]) -> None:
+        raise self._unsupported("RAID configuration")
+
+    def get_logical_disk_properties(self) -> Mapping[str, str]:
+        raise self._unsupported("RAID configuration")
+
+
+class BiosInterface(Interface):
+    kind = "bios"
+
+    def cache_bios_settings(self, task: Task) -> dict[str, str]:
+        """The settings the machine has now, to be shown by the API; none where BIOS is not supported."""
+        return {}
+
+
+class RescueInterface(Interface):
+    kind = "rescue"
+
+    def rescue(self, task: Task) -> Outcome:
+        raise self._unsupported("rescue")
+
+    def unrescue(self, task: Task) -> Outcome:
+        raise self._unsupported("rescue")
+
+    def clean_up(self, task: Task) -> None: ...
+
+
+class ConsoleInterface(Interface):
+    kind = "console"
+
+    def start_console(self, task: Task) -> None:
+        raise self._unsupported("consoles")
+
+    def stop_console(self, task: Task) -> None:
+        raise self._unsupported("consoles")
+
+    def get_console(self, task: Task) -> dict[str, str]:
+        """`{"type": …, "url": …}`"""
+        raise self._unsupported("consoles")
+
+
+@dataclass(frozen=True)
+class VendorMethod:
+    """A vendor passthru method: an attribute of the same name implements it as `method(task, **body)`."""
+
+    name: str
+    http_methods: tuple[str, ...]
+    description: str
+    is_async: bool = True
+    attach: bool = False
+    exclusive: bool = True
+
+    def document(self) -> dict[str, Any]:
+        return {
+            "http_methods": list(self.http_methods),
+            "async": self.is_async,
+            "description": self.description,
+            "attach": self.attach,
+            "require_exclusive_lock": self.exclusive,
+        }
+
+
+class VendorInterface(Interface):
+    kind = "vendor"
+    methods: ClassVar[tuple[VendorMethod, ...]] = ()
+    driver_methods: ClassVar[tuple[VendorMethod, ...]] = ()
+
+
+class HardwareType:
+    """Which implementations of each interface work together, by name, the preferred one first."""
+
+    interfaces: ClassVar[Mapping[str, tuple[str, ...]]]
