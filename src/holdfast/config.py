@@ -46,6 +46,12 @@ _DEFAULT = [
         default="/etc/holdfast/htpasswd",
         help="Users of `http_basic`: lines of `name:bcrypt-hash`, as `holdfast passwd` and htpasswd -B write.",
     ),
+    cfg.BoolOpt(
+        "rbac_service_role_elevated_access",
+        default=False,
+        help="Users with role `service` in the service project see and change nodes of every project.",
+    ),
+    cfg.StrOpt("rbac_service_project_name", default="service", help="The name of that service project."),
     cfg.ListOpt(
         "enabled_hardware_types",
         default=["fake-hardware", "redfish", "ipmi"],
