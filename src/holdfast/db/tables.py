@@ -223,6 +223,7 @@ flows = Table(
     Column("updated_at", TIME, nullable=False),
     Column("finished_at", TIME),
     CheckConstraint("state in ('running', 'done', 'unwound', 'stuck', 'abandoned')", name="state"),
+    Index("ix_flows_created_at", "created_at", "id"),
     Index("ix_flows_state_created_at", "state", "created_at"),
     Index("ix_flows_subject", "subject"),
     Index("ix_flows_executor_state", "executor", "state"),
@@ -239,6 +240,8 @@ flow_steps = Table(
     Column("started_at", TIME, nullable=False),
     Column("finished_at", TIME),
     Column("error", Text),
+    # What the action returned, for the steps after it when an operator has the flow carried on.
+    Column("result", Text),
 )
 
 # Processes of this installation; one that stops beating is dead and its flows are taken over.
@@ -248,6 +251,13 @@ processes = Table(
     Column("executor", String(64), primary_key=True),
     Column("hostname", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
+    # Which machine, boot and process namespace the pid belongs to, and when that process started:
+    # a survivor that sees the same place can tell at once whether the process is gone.
+    Column("place", String(255), nullable=False, server_default=""),
+    Column("pid_started", String(32), nullable=False, server_default=""),
     Column("started_at", TIME, nullable=False),
     Column("beat_at", TIME, nullable=False),
+    # Dead is for ever: an executor that lost its flows comes back under another name.
+    Column("dead_at", TIME),
+    Column("claimed_by", String(64)),
 )
