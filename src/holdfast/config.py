@@ -102,9 +102,7 @@ _API = [
         default=True,
         help="Answer ramdisk lookups only for nodes in a state in which a ramdisk is expected.",
     ),
-    cfg.IntOpt(
-        "ramdisk_heartbeat_timeout", default=300, min=1, help="Seconds a ramdisk may stay silent."
-    ),
+    cfg.IntOpt("ramdisk_heartbeat_timeout", default=300, min=1, help="Seconds a ramdisk may stay silent."),
 ]
 
 _DATABASE = [
@@ -145,10 +143,10 @@ _CONDUCTOR = [
     cfg.IntOpt("power_state_change_timeout", default=60, min=1, help="Seconds to wait for a power change."),
     cfg.IntOpt("soft_power_off_timeout", default=600, min=1, help="Seconds to wait for a soft power off."),
     cfg.BoolOpt("automated_clean", default=True, help="Clean nodes before they become available."),
-    cfg.BoolOpt(
-        "allow_deleting_available_nodes", default=True, help="Nodes in `available` may be deleted."
+    cfg.BoolOpt("allow_deleting_available_nodes", default=True, help="Nodes in `available` may be deleted."),
+    cfg.IntOpt(
+        "deploy_callback_timeout", default=1800, min=0, help="Seconds a deploy may wait; 0: for ever."
     ),
-    cfg.IntOpt("deploy_callback_timeout", default=1800, min=0, help="Seconds a deploy may wait; 0: for ever."),
     cfg.IntOpt("clean_callback_timeout", default=1800, min=0, help="Seconds cleaning may wait; 0: for ever."),
     cfg.IntOpt("inspect_wait_timeout", default=1800, min=0, help="Seconds inspection may wait; 0: for ever."),
     cfg.IntOpt("rescue_callback_timeout", default=1800, min=0, help="Seconds rescue may wait; 0: for ever."),
@@ -160,7 +158,9 @@ _CONDUCTOR = [
 _FLOWS = [
     cfg.IntOpt("step_attempts", default=3, min=1, help="Tries of a step before its failure counts."),
     cfg.FloatOpt("retry_delay", default=1.0, min=0, help="Seconds before the second try; doubles each time."),
-    cfg.IntOpt("keep_finished_days", default=30, min=0, help="Days a finished flow stays visible; 0: for ever."),
+    cfg.IntOpt(
+        "keep_finished_days", default=30, min=0, help="Days a finished flow stays visible; 0: for ever."
+    ),
 ]
 
 _REDFISH = [
@@ -178,6 +178,23 @@ _IPMI = [
     cfg.StrOpt("ipmitool", default="ipmitool", help="The ipmitool executable."),
 ]
 
+_FAKE = [
+    cfg.StrOpt(
+        "state_file",
+        help="Where fake-hardware keeps its simulated machines. Unset: fake-hardware.sqlite in state_dir.",
+    ),
+    *[
+        cfg.FloatOpt(f"{what}_delay", default=0.0, min=0, help=f"Seconds a simulated {meaning} takes.")
+        for what, meaning in (
+            ("power", "power change"),
+            ("deploy", "deployment"),
+            ("clean", "clean step"),
+            ("inspect", "inspection"),
+            ("rescue", "rescue or its end"),
+        )
+    ],
+]
+
 OPTIONS: dict[str, list[cfg.Opt]] = {
     "DEFAULT": _DEFAULT,
     "api": _API,
@@ -186,6 +203,7 @@ OPTIONS: dict[str, list[cfg.Opt]] = {
     "flows": _FLOWS,
     "redfish": _REDFISH,
     "ipmi": _IPMI,
+    "fake": _FAKE,
 }
 
 

@@ -1,0 +1,25 @@
+"""Inspection of a simulated machine."""
+
+from __future__ import annotations
+
+from holdfast.baremetal.drivers.base import InspectInterface, Inspection, Outcome
+from holdfast.baremetal.drivers.fake.management import factory_macs
+from holdfast.baremetal.drivers.fake.rehearsal import Simulated, can_fail, forget_wait, must_wait
+from holdfast.baremetal.task import Task
+
+FOUND = {"cpus": 32, "memory_mb": 131072, "local_gb": 960, "cpu_arch": "x86_64"}
+
+
+class FakeInspect(Simulated, InspectInterface):
+    @can_fail
+    def inspect_hardware(self, task: Task) -> Inspection | Outcome:
+        """Fills in what nobody recorded; what an operator wrote down stays."""
+        if must_wait(task, "inspect"):
+            return Outcome.WAIT
+        self.machines.inspect(task.node.uuid)
+        missing = {name: value for name, value in FOUND.items() if task.node.properties.get(name) is None}
+        return Inspection(missing, () if task.ports else tuple(factory_macs(task.node.uuid)))
+
+    @can_fail
+    def abort(self, task: Task) -> None:
+        forget_wait(task, "inspect")
