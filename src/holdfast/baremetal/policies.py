@@ -7,9 +7,11 @@ dozen grants below are rules too, so a policy file can change what, say, `node_u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from holdfast.web.policy import ANYBODY, NOBODY, Rule
+from holdfast.config import INTERFACES
+from holdfast.web.auth import Caller
+from holdfast.web.policy import ANYBODY, NOBODY, Policy, Rule, node_target
 
 SYSTEM = ("system",)
 ANY_SCOPE = ("system", "project")
@@ -127,13 +129,11 @@ _BY_GRANT: dict[str, dict[str, str]] = {
     "system_admin": {
         "baremetal:node:delete": "Delete any node",
         "baremetal:node:update:chassis_uuid": "Move the node to another chassis",
-        "baremetal:node:disable_cleaning": "Switch automated cleaning of the node off",
         "baremetal:node:vendor_passthru": "Call vendor methods of the node's driver",
     },
     "node_reader": {
         "baremetal:node:get": "See the node",
         "baremetal:node:get_states": "See the node's states",
-        "baremetal:node:get_indicator_state": "See the node's indicators",
         "baremetal:node:traits:list": "List the node's traits",
         "baremetal:node:bios:get": "See the node's BIOS settings",
         "baremetal:node:vif:list": "List the node's VIFs",
@@ -169,7 +169,6 @@ _BY_GRANT: dict[str, dict[str, str]] = {
         "baremetal:node:update:instance_uuid": "Say which instance is on the node",
         "baremetal:node:update:lessee": "Lease the node to a project",
         "baremetal:node:update:name": "Rename the node",
-        "baremetal:node:set_indicator_state": "Switch the node's indicators",
         "baremetal:node:set_raid_state": "Set the RAID configuration to build",
         "baremetal:node:get_console": "See where the node's console is",
         "baremetal:node:set_console_state": "Switch the node's console on or off",
@@ -252,3 +251,42 @@ RULES: tuple[Rule, ...] = (
     *_granted(_BY_GRANT, ANY_SCOPE),
     *_granted(_SYSTEM_ONLY, SYSTEM),
 )
+
+# A patch of these fields needs the rule beside them; of all others `baremetal:node:update`.
+_PATCH_RULES = {
+    "chassis_uuid": "baremetal:node:update:chassis_uuid",
+    "conductor_group": "baremetal:node:update:conductor_group",
+    "driver": "baremetal:node:update:driver_interfaces",
+    "driver_info": "baremetal:node:update:driver_info",
+    "extra": "baremetal:node:update_extra",
+    "instance_info": "baremetal:node:update_instance_info",
+    "instance_uuid": "baremetal:node:update:instance_uuid",
+    "lessee": "baremetal:node:update:lessee",
+    "name": "baremetal:node:update:name",
+    "owner": "baremetal:node:update:owner",
+    "properties": "baremetal:node:update:properties",
+    **{f"{interface}_interface": "baremetal:node:update:driver_interfaces" for interface in INTERFACES},
+}
+
+# Fields whose content a caller sees only with the rule beside them.
+_READ_RULES = {
+    "last_error": "baremetal:node:get:last_error",
+    "reservation": "baremetal:node:get:reservation",
+    "driver_internal_info": "baremetal:node:get:driver_internal_info",
+    "driver_info": "baremetal:node:get:driver_info",
+}
+
+
+def patch_rules(fields: Iterable[str]) -> list[str]:
+    """The rules a patch of these node fields needs, all of them."""
+    return sorted({_PATCH_RULES.get(field, "baremetal:node:update") for field in fields}) or [
+        "baremetal:node:update"
+    ]
+
+
+def hidden_fields(policy: Policy, caller: Caller, owner: str | None, lessee: str | None) -> list[str]:
+    """The fields of a node whose content this caller must not see. Nearly always none, found by one check."""
+    if policy.allows("baremetal:node:get:filter_threshold", caller):
+        return []
+    target = node_target(owner, lessee)
+    return [field for field, rule in _READ_RULES.items() if not policy.allows(rule, caller, target)]

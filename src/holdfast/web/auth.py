@@ -89,7 +89,8 @@ def check_exposure(conf: cfg.ConfigOpts) -> None:
     if conf.auth_strategy == "noauth" and not _is_loopback(conf.api.host):
         raise cfg.ConfigFileValueError(
             f"auth_strategy is 'noauth' and [api] host is {conf.api.host!r}: everybody who reaches this "
-            "address would be administrator. Listen on 127.0.0.1, or set auth_strategy to 'http_basic' or 'keystone'."
+            "address would be administrator. Listen on 127.0.0.1, or set auth_strategy to 'http_basic' "
+            "or 'keystone'."
         )
 
 
