@@ -26,20 +26,23 @@ class Faults:
             point, _, what = entry.strip().partition("=")
             if what not in WHAT or point.count(".") != 3 or point.rpartition(".")[2] not in WHERE:
                 raise ValueError(f"{VARIABLE}: {entry!r} is not <kind>.<step>.<do|undo>.<where>=<what>.")
+            if what != "kill" and point.endswith(".after"):
+                raise ValueError(f"{VARIABLE}: {entry!r}: what is recorded cannot fail any more.")
             self._armed[point] = what
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Faults:
         return cls((os.environ if environment is None else environment).get(VARIABLE, ""))
 
-    def at(self, point: str) -> None:
-        """Does what is armed at this point."""
-        if not self._armed:
-            return
-        what = self._armed.get(point)
-        if what == "kill":
+    def kill_at(self, point: str) -> None:
+        """Ends the process here if that is armed."""
+        if self._armed.get(point) == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        elif what is not None:
+
+    def fail_at(self, point: str) -> None:
+        """Raises here if that is armed."""
+        what = self._armed.get(point)
+        if what in ("error", "error-once"):
             if what == "error-once":
                 del self._armed[point]
             raise errors.DriverFailed(f"Injected failure at {point}.")
