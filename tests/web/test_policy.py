@@ -39,12 +39,21 @@ def policy() -> Policy:
     return build()
 
 
-def with_file(tmp_path: Path, text: str) -> tuple[Policy, Path]:
+class Clock:
+    """Time that passes when the test says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def with_file(tmp_path: Path, text: str, clock: Clock | None = None) -> tuple[Policy, Path]:
     file = tmp_path / "policy.yaml"
     file.write_text(text)
     settings = tmp_path / "holdfast.conf"
     settings.write_text(f"[DEFAULT]\nauth_strategy = keystone\n[oslo_policy]\npolicy_file = {file}\n")
-    return Policy(config.load([str(settings)], environment={}), policies.RULES), file
+    return Policy(config.load([str(settings)], environment={}), policies.RULES, clock or Clock()), file
 
 
 def test_a_refusal_names_the_rule_and_nothing_of_its_inside(policy: Policy) -> None:
@@ -188,12 +197,34 @@ def test_a_policy_file_may_change_what_a_whole_group_means(tmp_path: Path) -> No
     assert policy.allows("baremetal:node:create", PROJECT_ADMIN)
 
 
-def test_a_policy_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
-    policy, file = with_file(tmp_path, '"baremetal:node:create": "role:member"\n')
+def test_a_policy_file_is_read_again_within_a_second_of_its_change(tmp_path: Path) -> None:
+    clock = Clock()
+    policy, file = with_file(tmp_path, '"baremetal:node:create": "role:member"\n', clock)
     assert policy.allows("baremetal:node:create", PROJECT_MEMBER)
     file.write_text('"baremetal:node:create": "!"\n')
     os.utime(file, (1, 2**31))
+    clock.now += 1
     assert not policy.allows("baremetal:node:create", PROJECT_MEMBER)
+
+
+def test_a_decision_is_worked_out_once_for_the_same_caller_rule_and_target(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policy = build()
+    worked: list[str] = []
+    real = policy._enforcer.enforce
+
+    def count(rule: str, *arguments: Any) -> bool:
+        worked.append(rule)
+        return bool(real(rule, *arguments))
+
+    monkeypatch.setattr(policy._enforcer, "enforce", count)
+    monkeypatch.setattr(policy, "_clock", Clock())
+    for _ in range(3):
+        assert policy.sees(PROJECT_READER, "mine", None)
+        assert not policy.sees(PROJECT_READER, "theirs", None)
+        assert not policy.sees(Caller(user_id="u", project_id="mine"), "mine", None)
+    assert len(worked) == 3
 
 
 def test_a_policy_file_written_for_ironic_finds_the_names_it_refers_to(tmp_path: Path) -> None:
@@ -216,6 +247,29 @@ def test_a_policy_file_that_is_not_there_is_refused_at_the_start(tmp_path: Path)
     )
     with pytest.raises(cfg.ConfigFileValueError, match=r"none\.yaml"):
         Policy(config.load([str(settings)], environment={}), policies.RULES)
+
+
+@pytest.mark.parametrize("broken", ["{{{: nonsense", "- a\n- list\n"])
+def test_a_policy_file_that_breaks_while_serving_leaves_the_old_rules(tmp_path: Path, broken: str) -> None:
+    clock = Clock()
+    policy, file = with_file(tmp_path, '"baremetal:node:create": "role:member"\n', clock)
+    file.write_text(broken)
+    os.utime(file, (1, 2**31))
+    for _ in range(3):
+        clock.now += 1
+        assert policy.allows("baremetal:node:create", PROJECT_MEMBER)
+        assert not policy.allows("baremetal:node:delete", PROJECT_MEMBER)
+
+
+@pytest.mark.parametrize("broken", ["{{{: nonsense", "- a\n- list\n"])
+def test_a_policy_file_that_cannot_be_understood_is_refused_at_the_start(tmp_path: Path, broken: str) -> None:
+    with pytest.raises(cfg.ConfigFileValueError, match="cannot be understood"):
+        with_file(tmp_path, broken)
+
+
+def test_a_rule_that_cannot_be_understood_lets_nobody_through(tmp_path: Path) -> None:
+    policy, _ = with_file(tmp_path, '"baremetal:node:create": "((("\n')
+    assert not policy.allows("baremetal:node:create", SYSTEM_ADMIN)
 
 
 # -- the table of rules itself

@@ -7,8 +7,10 @@ secrets: those nobody has in these modes.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from oslo_config import cfg
 
 from holdfast import errors
 from holdfast.web.auth import ANONYMOUS, Caller
+
+LOG = logging.getLogger(__name__)
 
 ANYBODY = "@"
 NOBODY = "!"
@@ -47,12 +51,25 @@ class Scope:
 EVERYTHING = Scope()
 
 
+# oslo.policy takes a quarter of a millisecond for each decision, most of it to look for changed files:
+# as long as everything else a request does. Its answers are kept this long, which is also how late
+# a changed policy file may count.
+_SECONDS_KEPT = 1.0
+_MOST_KEPT = 10_000
+
+
 class Policy:
     """The rules in force."""
 
-    def __init__(self, conf: cfg.ConfigOpts, rules: Sequence[Rule]) -> None:
+    def __init__(
+        self, conf: cfg.ConfigOpts, rules: Sequence[Rule], clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._rules = {rule.name: rule for rule in rules}
-        self._reload = threading.Lock()
+        self._clock = clock
+        self._kept: dict[Any, bool] = {}
+        self._kept_until = clock() + _SECONDS_KEPT
+        # Reloading a changed file empties the rules for a moment; that must not refuse a neighbour.
+        self._enforcing = threading.Lock()
         self._enforcer: Any = None
         self._facts: dict[str, str] = {}
         if conf.auth_strategy == "keystone":
@@ -73,10 +90,24 @@ class Policy:
         if self._enforcer is None:
             return declared.check == ANYBODY
         known = {key: value for key, value in (target or {}).items() if value is not None}
-        # Reloading a changed file empties the rules for a moment; that must not refuse a neighbour.
-        with self._reload:
+        now = self._clock()
+        question = (rule, caller, *sorted(known.items()))
+        if now < self._kept_until and (kept := self._kept.get(question)) is not None:
+            return kept
+        with self._enforcing:
+            if now >= self._kept_until or len(self._kept) >= _MOST_KEPT:
+                self._reload(now)
+            answer = bool(self._enforcer.enforce(rule, {**known, **self._facts}, _credentials(caller)))
+            self._kept[question] = answer
+        return answer
+
+    def _reload(self, now: float) -> None:
+        self._kept = {}
+        self._kept_until = now + _SECONDS_KEPT
+        try:
             self._enforcer.load_rules()
-        return bool(self._enforcer.enforce(rule, {**known, **self._facts}, _credentials(caller)))
+        except Exception:
+            LOG.exception("The policy file cannot be understood; the rules read before stay in force")
 
     def scope(self, caller: Caller, noun: str = "node") -> Scope:
         """Which nodes' things a list may show: for queries, as one clause. Forbidden if none at all."""
@@ -141,5 +172,10 @@ def _enforcer(conf: cfg.ConfigOpts, rules: Sequence[Rule]) -> Any:
     configured = conf.oslo_policy.policy_file
     if Path(configured).is_absolute() and not Path(configured).exists():
         raise cfg.ConfigFileValueError(f"[oslo_policy] policy_file {configured} does not exist.")
-    enforcer.load_rules()
+    try:
+        enforcer.load_rules()
+    except Exception as error:
+        raise cfg.ConfigFileValueError(
+            f"[oslo_policy] policy_file {configured} cannot be understood: {error}"
+        ) from error
     return enforcer
