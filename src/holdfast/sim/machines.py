@@ -81,7 +81,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     booted_from: str | None = None
     boots: int = 0
     disk: dict[str, Any] | None = None  # None: nobody wiped it yet; {}: blank; else the instance on it
-    bios: dict[str, str] = FACTORY_BIOS
+    bios: dict[str, str] = msgspec.field(default_factory=FACTORY_BIOS.copy)
     raid: list[dict[str, Any]] = []
     nmis: int = 0
     rescued: bool = False
