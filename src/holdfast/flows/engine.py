@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import msgspec
 from dbos import DBOS, SetWorkflowID
 from dbos import error as dbos_errors
+from sqlalchemy import Engine as Connections
 from sqlalchemy import select, update
 
 from holdfast import errors
@@ -88,6 +89,7 @@ class Engine:
         self._waiters: dict[str, _Waiter] = {}
         self._active = 0
         self._idle = threading.Condition()
+        self._journal: Connections | None = None
         self._process: Process | None = None
         self._recovery: Recovery | None = None
 
@@ -104,8 +106,8 @@ class Engine:
             lost=self._rejoin,
         )
         recovery.join()
-        config = journal.config(self.journal_url, executor)
-        DBOS(config=config)
+        self._journal = journal.engine(self.journal_url)
+        DBOS(config=journal.config(self.journal_url, self._journal, executor))
 
         # Bound to this life of the process: a thread that outlives it still carries the old name.
         @DBOS.workflow(name="holdfast.flow", max_recovery_attempts=None)
@@ -141,7 +143,7 @@ class Engine:
         with self._idle:
             ended = self._idle.wait_for(lambda: self._active == 0, grace)
         recovery.stop()
-        DBOS.destroy(destroy_registry=True)
+        self._destroy()
         if ended:
             recovery.leave()
 
@@ -196,7 +198,8 @@ class Engine:
         DBOS.cancel_workflow(workflow_id(flow_id, row.runs))
         if flow.abandon is not None:
             results = {s.name: msgspec.json.decode(s.result) for s in steps if s.result is not None}
-            work = Work(flow_id, row.kind, fenced.generation, process.services, results, error=row.error)
+            error = f"Flow {row.kind} was abandoned: {mask_text(reason)}"
+            work = Work(flow_id, row.kind, fenced.generation, process.services, results, error)
             flow.abandon(work, msgspec.json.decode(row.params, type=flow.params_type))
         with self.db.write() as connection:
             abandoned = connection.execute(
@@ -282,15 +285,21 @@ class Engine:
             if process is None:
                 return
         process.stopping.set()
-        DBOS.destroy(destroy_registry=True)
+        self._destroy()
         while not self._closed.is_set():
             try:
                 self.launch()
                 return
             except Exception as error:
                 LOG.error("Cannot rejoin: %s", type(error).__name__)
-                DBOS.destroy(destroy_registry=True)
+                self._destroy()
                 self._closed.wait(self.heartbeat_interval)
+
+    def _destroy(self) -> None:
+        DBOS.destroy(destroy_registry=True)
+        if self._journal is not None:
+            self._journal.dispose()
+            self._journal = None
 
     def _require(self) -> Process:
         if self._process is None:

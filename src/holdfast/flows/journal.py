@@ -42,13 +42,13 @@ class JsonSerializer(Serializer):
         return "json"
 
 
-def config(url: str, executor: str) -> DBOSConfig:
+def config(url: str, connections: Engine, executor: str) -> DBOSConfig:
     """What DBOS is started with."""
     quiet()
     return DBOSConfig(
         name="holdfast",
         system_database_url=url,
-        system_database_engine=_engine(url),
+        system_database_engine=connections,
         dbos_system_schema=SCHEMA,
         serializer=JsonSerializer(),
         application_version=APPLICATION_VERSION,
@@ -70,12 +70,13 @@ def quiet() -> None:
     logger.setLevel(logging.WARNING)
 
 
-def _engine(url: str) -> Engine:
+def engine(url: str) -> Engine:
+    """The connections to the journal; DBOS does not close the ones it is given."""
     if make_url(url).get_backend_name() != "sqlite":
         return create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, hide_parameters=True)
     Path(make_url(url).database or "").parent.mkdir(parents=True, exist_ok=True)
     # One connection: writers queue up here instead of running into "database is locked".
-    engine = create_engine(
+    connections = create_engine(
         url,
         poolclass=QueuePool,
         pool_size=1,
@@ -85,11 +86,11 @@ def _engine(url: str) -> Engine:
         hide_parameters=True,
     )
 
-    @event.listens_for(engine, "connect")
+    @event.listens_for(connections, "connect")
     def prepare(connection: Any, _record: Any) -> None:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=30000"):
             connection.execute(f"PRAGMA {pragma}")
         # DBOS relies on the driver to begin its transactions, and to take the write lock when it does.
         connection.isolation_level = "IMMEDIATE"
 
-    return engine
+    return connections
