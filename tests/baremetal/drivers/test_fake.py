@@ -289,6 +289,11 @@ class TestRescue:
         assert drivers.rescue(work).rescue(work) is Outcome.DONE
         assert fleet.get(UUID).rescued
         assert drivers.rescue(work).unrescue(work) is Outcome.DONE
+        assert not fleet.get(UUID).rescued
+
+    def test_cleaning_up_leaves_no_machine_in_rescue(self, drivers: Drivers, fleet: Machines) -> None:
+        work = task(instance_info={"rescue_password": CANARY})
+        drivers.rescue(work).rescue(work)
         drivers.rescue(work).clean_up(work)
         assert not fleet.get(UUID).rescued
 

@@ -22,10 +22,11 @@ class FakeRescue(Simulated, RescueInterface):
 
     @can_fail
     def unrescue(self, task: Task) -> Outcome:
-        forget_wait(task, "rescue")
         self.machines.set_rescued(task.node.uuid, False, generation=task.generation)
         return Outcome.DONE
 
     @can_fail
     def clean_up(self, task: Task) -> None:
+        """Also after a rescue that failed half way: no rescue ramdisk stays behind."""
         forget_wait(task, "rescue")
+        self.machines.set_rescued(task.node.uuid, False, generation=task.generation)
