@@ -1,0 +1,72 @@
+"""`python -m bench`: Holdfast and a real Ironic, measured side by side."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import signal
+import sys
+from collections.abc import Iterator
+
+from bench import SCRATCH, BenchError, report
+from bench.comparison import FULL, LEVELS, QUICK, Options, compare
+from bench.services import SERVICES
+from bench.workloads import WORKLOADS
+
+
+def main() -> int:
+    options = parse()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        with exclusive():
+            finished = compare(options)
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    print(report.printed(finished))
+    if options.is_partial:
+        print("\nOnly part of the comparison was asked for: nothing written.")
+    else:
+        report.publish(finished)
+    return 0
+
+
+def parse() -> Options:
+    names = [workload.name for workload in WORKLOADS]
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer requests and rounds: five minutes")
+    parser.add_argument("--nodes", type=int, default=1000, help="size of the fleet (default: 1000)")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names)
+    )
+    parser.add_argument("--services", nargs="+", choices=list(SERVICES), default=list(SERVICES))
+    given = parser.parse_args()
+    if given.nodes < max(LEVELS):
+        parser.error(f"--nodes must be at least {max(LEVELS)}")
+    return Options(
+        plan=QUICK if given.quick else FULL,
+        nodes=given.nodes,
+        database=given.database,
+        workloads=[workload for workload in WORKLOADS if workload.name in given.only],
+        services=[name for name in SERVICES if name in given.services],
+    )
+
+
+@contextlib.contextmanager
+def exclusive() -> Iterator[None]:
+    """Two runs at once would measure each other."""
+    SCRATCH.mkdir(exist_ok=True)
+    with (SCRATCH / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BenchError("another run is under way in this tree") from None
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""The table of workloads, and the figures and tables made of it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from bench import fleet, process_tree
+from bench.chart import ratio_chart
+from bench.measure import Figures
+from bench.report import number
+from bench.workloads import WORKLOADS, Workload, render
+
+NODES = [fleet.node_uuid(n) for n in range(3)]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+def test_every_workload_renders_to_requests_without_gaps(workload: Workload) -> None:
+    batch = render(workload, 3, NODES, itertools.count(1))
+    requests = [*batch.measured, *batch.before, *batch.after, *batch.proofs]
+    assert len(batch.measured) == 3
+    for request in requests:
+        assert "$" not in request.path + (request.body or "")
+        json.loads(request.body or "{}")
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+def test_no_two_writes_of_a_batch_touch_the_same_thing(workload: Workload) -> None:
+    batch = render(workload, 3, NODES, itertools.count(1))
+    if workload.call.method != "GET":
+        assert len({(request.path, request.body) for request in batch.measured}) == 3
+
+
+def test_workload_names_are_unique() -> None:
+    names = [workload.name for workload in WORKLOADS]
+    assert len(set(names)) == len(names)
+
+
+def test_the_fleet_has_no_address_or_id_twice() -> None:
+    bodies = [r.body or "" for n in range(300) for r in fleet.enrolment(n, 46) if r.method == "POST"]
+    documents = [json.loads(body) for body in bodies]
+    for key in ("uuid", "address", "connector_id", "volume_id"):
+        values = [document[key] for document in documents if key in document]
+        assert len(values) >= 300
+        assert len(set(values)) == len(values)
+
+
+@pytest.mark.parametrize(("minor", "requests"), [(46, 6), (37, 6), (36, 5), (31, 3)])
+def test_only_what_the_api_version_knows_is_enrolled(minor: int, requests: int) -> None:
+    assert len(fleet.enrolment(7, minor)) == requests
+
+
+def test_the_best_of_each_figure_counts_and_failures_add_up() -> None:
+    one = Figures(1.0, 10.0, 5.0, 9.0, 100, 0.1, 50, 2, "409")
+    other = Figures(2.0, 20.0, 4.0, 10.0, 100, 0.2, 50, 0, "")
+    assert Figures.best([other, one]) == Figures(1.0, 20.0, 4.0, 9.0, 100, 0.2, 100, 2, "409")
+
+
+def test_cpu_time_and_memory_include_children() -> None:
+    child = (
+        "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\nimport sys; sys.stdin.read()"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert len(process_tree.members(process.pid)) == 2
+        assert process_tree.cpu_seconds(process.pid) >= 0.2
+        assert process_tree.resident_bytes(process.pid) > 1 << 20
+        process.terminate()
+
+
+def test_only_processes_of_the_tree_are_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        (member,) = process_tree.members(process.pid)
+        stranger = process_tree.Process(member.pid, member.started - 1, member.parent, 0.0)
+        process_tree.kill_remaining([stranger])
+        time.sleep(0.1)
+        assert process.poll() is None
+        process_tree.kill_remaining([member])
+        assert process.wait(5) == -9
+    assert process_tree.members(os.getpid())
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1234.5, "1,234"), (99.94, "99.9"), (9.876, "9.88"), (0.4, "0.40")]
+)
+def test_numbers_have_three_digits(value: float, text: str) -> None:
+    assert number(value) == text
+
+
+def test_bars_of_the_chart_are_in_proportion() -> None:
+    chart = ratio_chart("CPU & time", [("show", 40.0, "4 → 0.1 ms"), ("list", 10.0, "10 → 1 ms")])
+    assert 'width="378.0"' in chart
+    assert 'width="94.5"' in chart
+    assert "CPU &amp; time" in chart
