@@ -71,7 +71,7 @@ class Burst:
     def count_error(self, status: int, request: Request, answer: bytes) -> None:
         self.errors[str(status)] = self.errors.get(str(status), 0) + 1
         if not self.first_error:
-            text = answer[:300].decode(errors="replace")
+            text = answer[:200].decode(errors="replace")
             self.first_error = f"{request.method} {request.path}: {status} {text}"
 
 
