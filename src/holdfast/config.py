@@ -73,9 +73,7 @@ _DEFAULT = [
         for name in INTERFACES
     ],
     cfg.StrOpt("default_resource_class", help="Resource class of nodes created without one."),
-    cfg.StrOpt(
-        "default_portgroup_mode", default="active-backup", help="Mode of port groups created without one."
-    ),
+    cfg.StrOpt("default_portgroup_mode", default="active-backup", help="Mode of port groups created without one."),
 ]
 
 _API = [
@@ -144,32 +142,24 @@ _CONDUCTOR = [
     cfg.IntOpt("soft_power_off_timeout", default=600, min=1, help="Seconds to wait for a soft power off."),
     cfg.BoolOpt("automated_clean", default=True, help="Clean nodes before they become available."),
     cfg.BoolOpt("allow_deleting_available_nodes", default=True, help="Nodes in `available` may be deleted."),
-    cfg.IntOpt(
-        "deploy_callback_timeout", default=1800, min=0, help="Seconds a deploy may wait; 0: for ever."
-    ),
+    cfg.IntOpt("deploy_callback_timeout", default=1800, min=0, help="Seconds a deploy may wait; 0: for ever."),
     cfg.IntOpt("clean_callback_timeout", default=1800, min=0, help="Seconds cleaning may wait; 0: for ever."),
     cfg.IntOpt("inspect_wait_timeout", default=1800, min=0, help="Seconds inspection may wait; 0: for ever."),
     cfg.IntOpt("rescue_callback_timeout", default=1800, min=0, help="Seconds rescue may wait; 0: for ever."),
-    cfg.IntOpt(
-        "check_provision_state_interval", default=60, min=1, help="Seconds between checks of those waits."
-    ),
+    cfg.IntOpt("check_provision_state_interval", default=60, min=1, help="Seconds between checks of those waits."),
 ]
 
 _FLOWS = [
     cfg.IntOpt("step_attempts", default=3, min=1, help="Tries of a step before its failure counts."),
     cfg.FloatOpt("retry_delay", default=1.0, min=0, help="Seconds before the second try; doubles each time."),
-    cfg.IntOpt(
-        "keep_finished_days", default=30, min=0, help="Days a finished flow stays visible; 0: for ever."
-    ),
+    cfg.IntOpt("keep_finished_days", default=30, min=0, help="Days a finished flow stays visible; 0: for ever."),
 ]
 
 _REDFISH = [
     cfg.IntOpt("connection_attempts", default=3, min=1, help="Tries to reach a BMC before giving up."),
     cfg.IntOpt("connection_retry_interval", default=2, min=0, help="Seconds between those tries."),
     cfg.IntOpt("connection_timeout", default=30, min=1, help="Seconds to wait for one answer of a BMC."),
-    cfg.StrOpt(
-        "auth_type", default="auto", choices=["auto", "basic", "session"], help="How to log in to a BMC."
-    ),
+    cfg.StrOpt("auth_type", default="auto", choices=["auto", "basic", "session"], help="How to log in to a BMC."),
 ]
 
 _IPMI = [

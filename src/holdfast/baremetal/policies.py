@@ -81,14 +81,10 @@ GRANTS = (
         f"rule:node_owner_admin or {_LESSEE_LEADERS}",
         "Whoever may add and remove volumes of the node",
     ),
-    Rule(
-        "anyone_listing", "role:reader or role:service", "Whoever has a role; a list shows only what they own"
-    ),
+    Rule("anyone_listing", "role:reader or role:service", "Whoever has a role; a list shows only what they own"),
     # Names that policy files written for Ironic refer to; none of our defaults do.
     Rule("admin_api", "role:admin or role:administrator", "The administrator role, in any scope"),
-    Rule(
-        "is_admin", "rule:admin_api or (rule:is_member and role:baremetal_admin)", "Administrators, as once"
-    ),
+    Rule("is_admin", "rule:admin_api or (rule:is_member and role:baremetal_admin)", "Administrators, as once"),
     Rule("is_observer", "rule:is_member and (role:observer or role:baremetal_observer)", "Readers, as once"),
     Rule(
         "is_member",
@@ -279,9 +275,7 @@ _READ_RULES = {
 
 def patch_rules(fields: Iterable[str]) -> list[str]:
     """The rules a patch of these node fields needs, all of them."""
-    return sorted({_PATCH_RULES.get(field, "baremetal:node:update") for field in fields}) or [
-        "baremetal:node:update"
-    ]
+    return sorted({_PATCH_RULES.get(field, "baremetal:node:update") for field in fields}) or ["baremetal:node:update"]
 
 
 def hidden_fields(policy: Policy, caller: Caller, owner: str | None, lessee: str | None) -> list[str]:

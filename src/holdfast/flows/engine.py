@@ -131,6 +131,11 @@ class Engine:
         self._process, self._recovery = process, recovery
         recovery.start()
 
+    @property
+    def is_running(self) -> bool:
+        """Whether flows are accepted."""
+        return self._process is not None
+
     def close(self, grace: float = GRACE) -> None:
         """Stops accepting, lets running steps end, leaves the rest of their flows to recovery."""
         self._closed.set()

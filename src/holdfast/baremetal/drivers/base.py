@@ -266,7 +266,7 @@ class NetworkInterface(Interface):
         place.internal_info = {**place.internal_info, self.VIF_KEY: vif["id"]}
 
     def vif_detach(self, task: Task, vif_id: str) -> None:
-        for place in [*task.portgroups, *task.ports]:
+        for place in _places(task):
             if self.get_current_vif(place) == vif_id:
                 place.internal_info = {k: v for k, v in place.internal_info.items() if k != self.VIF_KEY}
                 place.extra = {k: v for k, v in place.extra.items() if k != "vif_port_id"}
@@ -274,7 +274,7 @@ class NetworkInterface(Interface):
         raise errors.BadRequest(f"VIF {vif_id} is not attached to node {task.node.label}.")
 
     def vif_list(self, task: Task) -> list[dict[str, Any]]:
-        found = [self.get_current_vif(place) for place in [*task.ports, *task.portgroups]]
+        found = [self.get_current_vif(place) for place in _places(task)]
         return [{"id": vif} for vif in found if vif]
 
     def get_current_vif(self, place: Port | Portgroup) -> str | None:
@@ -322,6 +322,11 @@ class NetworkInterface(Interface):
             f"Node {task.node.label} has not enough free physical ports for VIF {vif['id']}. "
             "Detach a VIF, or create another port."
         )
+
+
+def _places(task: Task) -> list[Port | Portgroup]:
+    """Where a VIF can be: port groups first."""
+    return [*task.portgroups, *task.ports]
 
 
 class StorageInterface(Interface):

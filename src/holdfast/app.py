@@ -1,0 +1,78 @@
+"""Builds the whole service, top to bottom. Read this first."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+from holdfast import __version__, config
+from holdfast.baremetal import policies, upkeep
+from holdfast.baremetal.api.routes import API as BAREMETAL
+from holdfast.baremetal.drivers.registry import Drivers
+from holdfast.baremetal.flows import FLOWS
+from holdfast.db.engine import Database
+from holdfast.flows.engine import Engine
+from holdfast.services import Services
+from holdfast.web import auth, edge, health, metrics
+from holdfast.web.policy import Policy
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+LOG = logging.getLogger(__name__)
+
+# Every API of this service; paths nobody else claims belong to the last one.
+APIS = [BAREMETAL, health.API]
+
+
+def build_services(conf: cfg.ConfigOpts) -> Services:
+    """The parts of one process, connected but not yet working."""
+    url = config.database_url(conf)
+    db = Database(url, pool_size=conf.database.pool_size)
+    flows = Engine(
+        db,
+        journal_url(conf),
+        FLOWS,
+        executor=f"{socket.gethostname()[:24]}-{os.getpid()}",
+        step_attempts=conf.flows.step_attempts,
+        retry_delay=conf.flows.retry_delay,
+        heartbeat_interval=conf.conductor.heartbeat_interval,
+        heartbeat_timeout=conf.conductor.heartbeat_timeout,
+        exclusive=db.is_sqlite,
+    )
+    services = Services(conf=conf, db=db, drivers=Drivers(conf), flows=flows, policy=Policy(conf, policies.RULES))
+    flows.services = services
+    return services
+
+
+def build_wsgi(services: Services) -> WSGIApplication:
+    """The application that answers HTTP, behind authentication."""
+    metrics.BUILD.labels(__version__).set(1)
+    return auth.wrap(edge.build(services, APIS), services.conf, edge.public_paths(APIS))
+
+
+def start(conf: cfg.ConfigOpts) -> tuple[WSGIApplication, Services, upkeep.Upkeep]:
+    """A process at work: flows resumed, background care running, ready to answer."""
+    services = build_services(conf)
+    services.flows.launch()
+    care = upkeep.Upkeep(services)
+    care.start()
+    return build_wsgi(services), services, care
+
+
+def stop(services: Services, care: upkeep.Upkeep) -> None:
+    """Lets running steps end; what is left over is resumed at the next start."""
+    care.stop()
+    services.flows.close()
+    services.db.close()
+
+
+def journal_url(conf: cfg.ConfigOpts) -> str:
+    """Where the flow engine journals: a file of its own beside SQLite, a schema of its own in PostgreSQL."""
+    configured: str | None = conf.database.connection
+    return configured or f"sqlite:///{Path(conf.state_dir).resolve() / 'flows.sqlite'}"

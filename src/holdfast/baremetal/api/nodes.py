@@ -1,0 +1,242 @@
+"""/v1/nodes: the node resource table and its handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from holdfast import config, errors
+from holdfast.baremetal import nodes, states
+from holdfast.db import tables
+from holdfast.web import kinds, lists
+from holdfast.web.kinds import BOOLEAN, NAME, OBJECT, SECRET_OBJECT, TIME, UUID, Kind, text
+from holdfast.web.resources import Field, Filter, LinkList, Resource
+from holdfast.web.routes import Reply, Request
+from holdfast.web.versions import Version as V
+
+T = tables.nodes.c
+CHASSIS = tables.chassis.c
+
+
+def _provision_state(value: str | None, version: V) -> str | None:
+    """Old versions knew a free node as null, and saw no difference while inspection waits."""
+    if value == states.AVAILABLE and version < V(1, 2):
+        return None
+    if value == states.INSPECTWAIT and version < V(1, 39):
+        return states.INSPECTING
+    return value
+
+
+def _traits(connection: Connection, ids: Sequence[int]) -> Mapping[int, list[str]]:
+    table = tables.node_traits
+    found: dict[int, list[str]] = {}
+    for node_id, trait in connection.execute(
+        select(table.c.node_id, table.c.trait).where(table.c.node_id.in_(ids)).order_by(table.c.node_id, table.c.trait)
+    ):
+        found.setdefault(node_id, []).append(trait)
+    return found
+
+
+def _state(name: str, value: str) -> str:
+    if value not in states.STATES:
+        raise errors.InvalidValue(f"{value!r} is not a provision state.")
+    return value
+
+
+def _fault(name: str, value: str) -> str:
+    if value not in states.FAULTS:
+        raise errors.InvalidValue(f"{value!r} is not a fault. Faults: {', '.join(sorted(states.FAULTS))}.")
+    return value
+
+
+INTERFACE_SINCE = {"network": V(1, 20), "storage": V(1, 33), "rescue": V(1, 38), "bios": V(1, 40)}
+
+NODE = Resource(
+    noun="node",
+    key="nodes",
+    path="nodes",
+    table=tables.nodes,
+    source=tables.nodes.outerjoin(tables.chassis, T.chassis_id == CHASSIS.id),
+    fields=[
+        Field("uuid", UUID, T.uuid, create=True),
+        Field("name", NAME, T.name, V(1, 5), create=True, patch=True),
+        Field("chassis_uuid", UUID, CHASSIS.uuid, create=True, patch=True),
+        Field("instance_uuid", UUID, T.instance_uuid, create=True, patch=True),
+        Field("driver", text(255, 1), T.driver, create=True, patch=True, required=True),
+        Field("driver_info", SECRET_OBJECT, T.driver_info, create=True, patch=True, sort=False),
+        Field("driver_internal_info", SECRET_OBJECT, T.driver_internal_info, V(1, 3), sort=False),
+        Field("properties", OBJECT, T.properties, create=True, patch=True, sort=False),
+        Field("instance_info", SECRET_OBJECT, T.instance_info, create=True, patch=True, sort=False),
+        Field("extra", OBJECT, T.extra, create=True, patch=True, sort=False),
+        Field("resource_class", text(80), T.resource_class, V(1, 21), create=True, patch=True),
+        Field("conductor_group", text(255), T.conductor_group, V(1, 46), create=True, patch=True, default=""),
+        Field("power_state", text(15), T.power_state),
+        Field("target_power_state", text(15), T.target_power_state),
+        Field("provision_state", text(15), T.provision_state, shown=_provision_state),
+        Field("target_provision_state", text(15), T.target_provision_state, shown=_provision_state),
+        Field("provision_updated_at", TIME, T.provision_updated_at),
+        Field("last_error", text(4096), T.last_error),
+        Field("inspection_started_at", TIME, T.inspection_started_at, V(1, 6)),
+        Field("inspection_finished_at", TIME, T.inspection_finished_at, V(1, 6)),
+        Field("clean_step", OBJECT, T.clean_step, V(1, 7), sort=False),
+        Field("deploy_step", OBJECT, T.deploy_step, V(1, 44), sort=False),
+        Field("raid_config", OBJECT, T.raid_config, V(1, 12), sort=False),
+        Field("target_raid_config", OBJECT, T.target_raid_config, V(1, 12), sort=False),
+        Field("maintenance", BOOLEAN, T.maintenance, create=True, patch=True),
+        Field("maintenance_reason", text(4096), T.maintenance_reason),
+        Field("fault", text(255), T.fault, V(1, 42)),
+        Field("console_enabled", BOOLEAN, T.console_enabled),
+        Field("reservation", text(255), T.reservation),
+        *(
+            Field(
+                f"{kind}_interface",
+                text(255),
+                T[f"{kind}_interface"],
+                INTERFACE_SINCE.get(kind, V(1, 31)),
+                create=True,
+                patch=True,
+            )
+            for kind in config.INTERFACES
+        ),
+        Field("traits", Kind(kinds.same, {"type": "array"}), since=V(1, 37), load=_traits, sort=False),  # type: ignore[arg-type]
+        Field("created_at", TIME, T.created_at),
+        Field("updated_at", TIME, T.updated_at),
+    ],
+    summary=["uuid", "name", "instance_uuid", "maintenance", "power_state", "provision_state"],
+    links=[
+        LinkList("ports"),
+        LinkList("states", V(1, 14)),
+        LinkList("portgroups", V(1, 24)),
+        LinkList("volume", V(1, 32)),
+    ],
+    filters=[
+        Filter("chassis_uuid", UUID, lambda v: CHASSIS.uuid == v, about="In this chassis."),
+        Filter("instance_uuid", UUID, lambda v: T.instance_uuid == v, about="Carrying this instance."),
+        Filter(
+            "associated",
+            BOOLEAN,
+            lambda v: T.instance_uuid.is_not(None) if v else T.instance_uuid.is_(None),
+            about="Carrying an instance, or not.",
+        ),
+        Filter("maintenance", BOOLEAN, lambda v: T.maintenance.is_(v), about="In maintenance, or not."),
+        Filter(
+            "provision_state",
+            Kind(_state, {"enum": sorted(states.STATES)}),
+            lambda v: T.provision_state == v,
+            V(1, 9),
+            "In this provision state.",
+        ),
+        Filter("driver", text(255), lambda v: T.driver == v, V(1, 16), "With this hardware type."),
+        Filter("resource_class", text(80), lambda v: T.resource_class == v, V(1, 21), "Of this class."),
+        Filter(
+            "fault",
+            Kind(_fault, {"enum": sorted(states.FAULTS)}),
+            lambda v: T.fault == v,
+            V(1, 42),
+            "With this fault.",
+        ),
+        Filter(
+            "conductor_group",
+            text(255),
+            lambda v: T.conductor_group == v.lower(),
+            V(1, 46),
+            "In this conductor group.",
+        ),
+    ],
+    fields_since=V(1, 8),
+)
+
+
+def subject(rule: str) -> Any:
+    """Loads the node named in the path and checks the rule against it: what every node route starts with."""
+
+    def load(request: Request) -> Any:
+        with request.services.db.read() as connection:
+            row = nodes.find(connection, ident(request))
+        request.services.policy.authorize(rule, request.caller, target(row))
+        return row
+
+    return load
+
+
+def ident(request: Request) -> str:
+    """The node identifier in the path: a UUID, or a name from 1.5 on."""
+    given = request.path["node"]
+    if kinds.is_uuid(given):
+        return given
+    if request.version < V(1, 5):
+        raise nodes.missing(given)
+    try:
+        kinds.NAME.required().check("The node identifier", given)
+    except errors.InvalidValue:
+        raise errors.InvalidValue(f"{given!r} is neither a UUID nor a node name.") from None
+    return given
+
+
+def target(_row: Any) -> dict[str, Any]:
+    """What policy rules may look at. Nodes have no owner or lessee before 1.50."""
+    return {"node.owner": None, "node.lessee": None}
+
+
+def index(request: Request) -> Reply:
+    return lists.page(request, NODE)
+
+
+def detail(request: Request) -> Reply:
+    return lists.page(request, NODE, detail=True)
+
+
+def show(request: Request) -> Reply:
+    given = ident(request)
+    where = T.uuid == given.lower() if kinds.is_uuid(given) else T.name == given
+    document = lists.one(request, NODE, where, nodes.missing(given).public)
+    return Reply(document=document)
+
+
+def create(request: Request) -> Reply:
+    nodes.check_name(request.body["name"], host_name=request.version < V(1, 10))
+    services = request.services
+    state = states.ENROLL if request.version >= V(1, 11) else states.AVAILABLE
+    uuid = nodes.create(services.db, services.drivers, services.conf, request.body, state)
+    return Reply(201, _full(request, uuid), headers={"Location": f"{request.base}/v1/nodes/{uuid}"})
+
+
+def update(request: Request) -> Reply:
+    reset = False
+    if "reset_interfaces" in request.query:
+        if request.version < V(1, 45):
+            raise errors.NewerVersionNeeded("The argument reset_interfaces needs API version 1.45 or later.")
+        reset = bool(BOOLEAN.check("reset_interfaces", request.query["reset_interfaces"]))
+    operations = NODE.check_patch(request.body, request.version)
+    for operation in operations:
+        if operation["path"] == "/chassis_uuid" and operation["op"] == "remove" and request.version < V(1, 25):
+            raise errors.NewerVersionNeeded("Removing chassis_uuid needs API version 1.25 or later.")
+
+    def changes(stored: Mapping[str, Any]) -> dict[str, Any]:
+        values = NODE.apply_patch(stored, operations)
+        if "name" in values:
+            nodes.check_name(values["name"], host_name=request.version < V(1, 10))
+        return values
+
+    nodes.change(
+        request.services,
+        request.subject.uuid,
+        changes,
+        operations,
+        inspection_shown=request.version >= V(1, 39),
+        reset_interfaces=reset,
+    )
+    return Reply(document=_full(request, request.subject.uuid))
+
+
+def destroy(request: Request) -> Reply:
+    nodes.destroy(request.services.db, request.services.conf, request.subject.uuid)
+    return Reply(204)
+
+
+def _full(request: Request, uuid: str) -> dict[str, Any]:
+    with request.services.db.read() as connection:
+        plan = NODE.full(request.version)
+        return lists.show(connection, plan, T.uuid == uuid, request.base, nodes.missing(uuid).public)

@@ -1,0 +1,22 @@
+"""Machines with an IPMI BMC, driven through ipmitool. This module is only the table."""
+
+from __future__ import annotations
+
+from holdfast.baremetal.drivers.base import HardwareType
+
+
+class IpmiHardware(HardwareType):
+    interfaces = {
+        "bios": ("no-bios",),
+        "boot": ("noop",),
+        "console": ("no-console",),
+        "deploy": ("noop",),
+        "inspect": ("no-inspect",),
+        "management": ("ipmitool", "noop"),
+        "network": ("noop",),
+        "power": ("ipmitool",),
+        "raid": ("no-raid",),
+        "rescue": ("no-rescue",),
+        "storage": ("noop",),
+        "vendor": ("no-vendor",),
+    }

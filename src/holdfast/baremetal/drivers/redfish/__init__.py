@@ -1,0 +1,25 @@
+"""Machines with a Redfish service, driven through sushy.
+
+This module is only the table: the interfaces, and sushy with them, are loaded when a node uses them.
+"""
+
+from __future__ import annotations
+
+from holdfast.baremetal.drivers.base import HardwareType
+
+
+class RedfishHardware(HardwareType):
+    interfaces = {
+        "bios": ("redfish", "no-bios"),
+        "boot": ("noop",),
+        "console": ("no-console",),
+        "deploy": ("noop",),
+        "inspect": ("redfish", "no-inspect"),
+        "management": ("redfish", "noop"),
+        "network": ("noop",),
+        "power": ("redfish",),
+        "raid": ("no-raid",),
+        "rescue": ("no-rescue",),
+        "storage": ("noop",),
+        "vendor": ("no-vendor",),
+    }

@@ -1,0 +1,133 @@
+"""Cleans a node: by itself before it becomes available (verb `provide`, or after a tear down), or by
+hand with the steps an operator asked for (verb `clean`).
+
+Guard: the node lock; after a tear down it is handed over, so nobody gets in between. Clean steps erase
+things: there is no way back, so a failure leaves the node in `clean failed` with the reason, its
+cleaning network and boot files removed, and the failing step still shown in `clean_step`. Once a step has run,
+the node also goes into maintenance with fault `clean failure`: its disks may be half erased.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.baremetal import node_steps, nodes, provision, states
+from holdfast.baremetal.drivers.base import Outcome
+from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, node_of, waits
+from holdfast.flows.flow import NOTHING, Flow, Step, Work
+
+
+class CleanParams(NodeParams, frozen=True, kw_only=True):
+    """`steps` None: automated cleaning on the way to available, skipped where it is turned off."""
+
+    event: str = "provide"
+    steps: list[dict[str, Any]] | None = None
+
+
+def begin(work: Work, params: CleanParams) -> None:
+    target = states.MANAGEABLE if params.steps is not None else states.AVAILABLE
+    provision.begin(work.services.db, params.node, work.lock, params.event, target=target)
+
+
+def resume(work: Work, params: NodeParams) -> None:
+    with work.services.db.read() as connection:
+        target = nodes.find(connection, params.node).target_provision_state
+    provision.begin(work.services.db, params.node, work.lock, "resume", target=target)
+
+
+def choose_steps(work: Work, params: CleanParams) -> int:
+    services = work.services
+    with services.db.read() as connection:
+        task = nodes.load_task(connection, params.node, work.generation)
+    if params.steps is not None:
+        steps = node_steps.requested(services, task, "clean", params.steps)
+    elif services.conf.conductor.automated_clean:
+        steps = node_steps.automatic(services, task, "clean")
+    else:
+        steps = []
+    node_steps.prepare(services, params.node, "clean", steps, work.generation)
+    return len(steps)
+
+
+def prepare(work: Work, params: CleanParams) -> dict[str, bool]:
+    if not work.results["choose_steps"]:
+        return waits(Outcome.DONE)
+    services = work.services
+    with nodes.working(services, params.node, work.generation) as task:
+        services.drivers.network(task).add_cleaning_network(task)
+        return waits(services.drivers.deploy(task).prepare_cleaning(task))
+
+
+def unprepare(work: Work, params: NodeParams) -> None:
+    services = work.services
+    with nodes.working(services, params.node, work.generation) as task:
+        services.drivers.deploy(task).tear_down_cleaning(task)
+        services.drivers.network(task).remove_cleaning_network(task)
+
+
+def clean(work: Work, params: NodeParams) -> dict[str, bool]:
+    if (work.results.get("prepare") or {}).get("wait"):
+        return waits(Outcome.WAIT)
+    return waits(node_steps.run(work.services, params.node, "clean", work.generation))
+
+
+def tidy(work: Work, params: NodeParams) -> None:
+    """Unless the ramdisk is still at work, nothing of the cleaning stays behind."""
+    if ending(work, "clean") == "wait":
+        return
+    unprepare(work, params)
+    node_steps.forget(work.services, params.node, "clean", work.generation)
+
+
+def finish(work: Work, params: NodeParams) -> None:
+    event = ending(work, "clean")
+    if event == "done":
+        with work.services.db.read() as connection:
+            by_hand = nodes.find(connection, params.node).target_provision_state == states.MANAGEABLE
+        event = "manage" if by_hand else "done"
+    provision.finish(work.services.db, params.node, work.lock, event)
+
+
+def fail(work: Work, params: NodeParams) -> None:
+    with work.services.db.read() as connection:
+        begun = nodes.find(connection, params.node).clean_step != "{}"
+    fault: dict[str, Any] = {}
+    if begun:
+        fault = {
+            "maintenance": True,
+            "maintenance_reason": "A clean step failed; see last_error.",
+            "fault": states.CLEAN_FAILURE,
+        }
+    provision.fail(work.services.db, params.node, work.lock, work.error, **fault)
+
+
+CLEAN: Flow[CleanParams] = Flow(
+    "clean_node",
+    CleanParams,
+    [
+        Step("begin", begin, undo=fail),
+        Step("choose_steps", choose_steps, undo=NOTHING),
+        Step("prepare", prepare, undo=unprepare),
+        Step("clean", clean, undo=NOTHING),
+        Step("tidy", tidy, undo=NOTHING),
+        Step("finish", finish, pivot=True),
+    ],
+    subject=node_of,
+    summary="clean a node",
+    abandon=abandon,
+)
+
+CONTINUE: Flow[NodeParams] = Flow(
+    "continue_cleaning",
+    NodeParams,
+    [
+        Step("begin", resume, undo=fail),
+        Step("prepare", lambda _work, _params: None, undo=unprepare),
+        Step("clean", clean, undo=NOTHING),
+        Step("tidy", tidy, undo=NOTHING),
+        Step("finish", finish, pivot=True),
+    ],
+    subject=node_of,
+    summary="go on with cleaning when the ramdisk answers",
+    abandon=abandon,
+)

@@ -1,0 +1,125 @@
+"""Deploys a node: available -> deploying -> active; `rebuild` does the same again from active.
+
+Contends with every verb on the node; the guard is the node lock. `prepare` plugs networks and volumes
+and is undone as a whole; the deploy steps write to the machine's disk and cannot be undone, so a
+failure there still unplugs what was plugged and leaves `deploy failed` with the reason: deploy again or
+undeploy. The node waits in `wait call-back` when its ramdisk has the next word; the heartbeat starts
+`continue_deploy`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from holdfast.baremetal import instances, node_steps, nodes, provision, states
+from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of, power, waits
+from holdfast.flows.flow import NOTHING, Flow, Step, Work
+
+
+class DeployParams(NodeParams, frozen=True, kw_only=True):
+    """The config drive is stored on the node before the flow starts; it holds secrets."""
+
+    event: str = "deploy"
+
+
+def begin(work: Work, params: DeployParams) -> None:
+    provision.begin(work.services.db, params.node, work.lock, params.event)
+
+
+def resume(work: Work, params: NodeParams) -> None:
+    provision.begin(work.services.db, params.node, work.lock, "resume")
+
+
+def validate(work: Work, params: NodeParams) -> None:
+    """Again, under the lock: what the handler checked may have changed since."""
+    with work.services.db.read() as connection:
+        task = nodes.load_task(connection, params.node, work.generation)
+    instances.require_deployable(work.services.drivers, task)
+
+
+def prepare(work: Work, params: NodeParams) -> None:
+    services = work.services
+    with nodes.working(services, params.node, work.generation) as task:
+        services.drivers.storage(task).attach_volumes(task)
+        services.drivers.network(task).add_provisioning_network(task)
+        services.drivers.deploy(task).prepare(task)
+
+
+def unprepare(work: Work, params: NodeParams) -> None:
+    services = work.services
+    with nodes.working(services, params.node, work.generation) as task:
+        services.drivers.deploy(task).clean_up(task)
+        services.drivers.network(task).remove_provisioning_network(task)
+        services.drivers.storage(task).detach_volumes(task)
+        power(work, task, states.POWER_OFF)
+
+
+def choose_steps(work: Work, params: NodeParams) -> None:
+    services = work.services
+    with services.db.read() as connection:
+        task = nodes.load_task(connection, params.node, work.generation)
+    steps = node_steps.automatic(services, task, "deploy")
+    node_steps.prepare(services, params.node, "deploy", steps, work.generation)
+
+
+def deploy(work: Work, params: NodeParams) -> dict[str, bool]:
+    return waits(node_steps.run(work.services, params.node, "deploy", work.generation))
+
+
+def boot_instance(work: Work, params: NodeParams) -> None:
+    """Into its own networks and on, unless the ramdisk is still writing."""
+    if ending(work, "deploy") == "wait":
+        return
+    services = work.services
+    with nodes.working(services, params.node, work.generation) as task:
+        services.drivers.network(task).remove_provisioning_network(task)
+        services.drivers.network(task).configure_tenant_networks(task)
+        services.drivers.boot(task).prepare_instance(task)
+        power(work, task, states.POWER_ON)
+    node_steps.forget(services, params.node, "deploy", work.generation)
+
+
+def unboot_instance(work: Work, params: NodeParams) -> None:
+    services = work.services
+    with nodes.working(services, params.node, work.generation) as task:
+        services.drivers.boot(task).clean_up_instance(task)
+        services.drivers.network(task).unconfigure_tenant_networks(task)
+
+
+def finish(work: Work, params: NodeParams) -> None:
+    provision.finish(work.services.db, params.node, work.lock, ending(work, "deploy"))
+
+
+_WORK: list[Step[Any]] = [
+    Step("deploy", deploy, undo=NOTHING),
+    Step("boot_instance", boot_instance, undo=unboot_instance),
+    Step("finish", finish, pivot=True),
+]
+
+DEPLOY: Flow[DeployParams] = Flow(
+    "deploy_node",
+    DeployParams,
+    [
+        Step("begin", begin, undo=fail),
+        Step("validate", validate, undo=NOTHING),
+        Step("prepare", prepare, undo=unprepare),
+        Step("choose_steps", choose_steps, undo=NOTHING),
+        *_WORK,
+    ],
+    subject=node_of,
+    summary="deploy an instance to a node",
+    abandon=abandon,
+)
+
+CONTINUE: Flow[NodeParams] = Flow(
+    "continue_deploy",
+    NodeParams,
+    [
+        Step("begin", resume, undo=fail),
+        Step("prepare", lambda _work, _params: None, undo=unprepare),
+        *_WORK,
+    ],
+    subject=node_of,
+    summary="go on with a deploy when the ramdisk answers",
+    abandon=abandon,
+)

@@ -1,0 +1,65 @@
+"""What the node flows share: their smallest parameters, and the ends every one of them has."""
+
+from __future__ import annotations
+
+import msgspec
+from sqlalchemy import update
+
+from holdfast.baremetal import locks, nodes, provision, states
+from holdfast.baremetal.drivers.base import Outcome
+from holdfast.baremetal.task import Task
+from holdfast.db import tables
+from holdfast.flows.flow import Work
+
+
+class NodeParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Names the node by UUID: names may change while a flow runs."""
+
+    node: str
+
+
+def node_of(params: NodeParams) -> str:
+    return params.node
+
+
+def fail(work: Work, params: NodeParams) -> None:
+    """The undo of every `begin`: the node goes to its failure state with the reason, and is let go."""
+    provision.fail(work.services.db, params.node, work.lock, work.error)
+
+
+def abandon(work: Work, params: NodeParams) -> None:
+    """What an operator who gives a flow up leaves behind: a node that says so, free for the next verb."""
+    with work.services.db.read() as connection:
+        row = nodes.find(connection, params.node)
+    if row.reservation != work.lock:
+        return
+    if states.next_state(row.provision_state, "fail") is not None:
+        provision.fail(work.services.db, params.node, work.lock, work.error)
+        return
+    with work.services.db.write() as connection:
+        locks.release(connection, row.id, work.lock, target_power_state=None, last_error=work.error)
+
+
+def power(work: Work, task: Task, state: str) -> None:
+    """Brings the machine into a power state and the record with it."""
+    interface = work.services.drivers.power(task)
+    if task.node.power_state != state or interface.get_power_state(task) != state:
+        interface.set_power_state(task, state)
+    record_power(work, task, state)
+
+
+def record_power(work: Work, task: Task, state: str | None) -> None:
+    table = tables.nodes
+    with work.services.db.write() as connection:
+        connection.execute(update(table).where(table.c.id == task.node.id).values(power_state=state))
+    task.node.power_state = state
+
+
+def waits(outcome: Outcome) -> dict[str, bool]:
+    """A step's result that tells the last step whether the node is done or waits for its ramdisk."""
+    return {"wait": outcome is Outcome.WAIT}
+
+
+def ending(work: Work, step: str) -> str:
+    """The event that ends a flow, from the result of the step that did the work."""
+    return "wait" if (work.results.get(step) or {}).get("wait") else "done"

@@ -1,0 +1,86 @@
+"""Changes a node's power state: on, off, reboot, and the soft forms.
+
+Guard: the node lock; `target_power_state` shows where it is going. The change is asked for as "ensure",
+so a repeat does no harm; a reboot that may have happened is repeated, which a machine bears.
+A failure leaves the record as the hardware last told it, with the reason in `last_error`.
+"""
+
+from __future__ import annotations
+
+from holdfast.baremetal import locks, nodes, states
+from holdfast.baremetal.flows.node_work import NodeParams, abandon, node_of
+from holdfast.db.engine import now
+from holdfast.flows.flow import NOTHING, Flow, Step, Work
+
+
+class PowerParams(NodeParams, frozen=True, kw_only=True):
+    target: str
+    timeout: int | None = None
+
+
+def begin(work: Work, params: PowerParams) -> None:
+    with work.services.db.write() as connection:
+        row = nodes.find(connection, params.node, lock=True)
+        if row.reservation != work.lock:
+            locks.require_free(nodes.label(row), row.reservation)
+        locks.take(
+            connection,
+            row.id,
+            work.lock,
+            nodes.label(row),
+            target_power_state=states.POWER_TARGETS[params.target],
+            last_error=None,
+            updated_at=now(),
+        )
+
+
+def give_up(work: Work, params: PowerParams) -> None:
+    with work.services.db.write() as connection:
+        row = nodes.find(connection, params.node, lock=True)
+        locks.release(connection, row.id, work.lock, target_power_state=None, last_error=work.error)
+
+
+def change(work: Work, params: PowerParams) -> None:
+    services = work.services
+    conf = services.conf.conductor
+    soft = params.target in (states.SOFT_POWER_OFF, states.SOFT_REBOOT)
+    timeout = params.timeout or (conf.soft_power_off_timeout if soft else conf.power_state_change_timeout)
+    with nodes.working(services, params.node, work.generation) as task:
+        power = services.drivers.power(task)
+        active = task.node.provision_state == states.ACTIVE
+        # An active node's volumes are attached while it is on, and only then.
+        if active and states.POWER_TARGETS[params.target] == states.POWER_ON:
+            services.drivers.storage(task).attach_volumes(task)
+        if params.target in (states.REBOOT, states.SOFT_REBOOT):
+            power.reboot(task, timeout, soft=soft)
+        else:
+            power.set_power_state(task, params.target, timeout)
+        if active and states.POWER_TARGETS[params.target] == states.POWER_OFF:
+            services.drivers.storage(task).detach_volumes(task)
+
+
+def finish(work: Work, params: PowerParams) -> None:
+    with work.services.db.write() as connection:
+        row = nodes.find(connection, params.node, lock=True)
+        locks.release(
+            connection,
+            row.id,
+            work.lock,
+            power_state=states.POWER_TARGETS[params.target],
+            target_power_state=None,
+            updated_at=now(),
+        )
+
+
+SET_POWER: Flow[PowerParams] = Flow(
+    "set_power_state",
+    PowerParams,
+    [
+        Step("begin", begin, undo=give_up),
+        Step("change", change, undo=NOTHING),
+        Step("finish", finish, pivot=True),
+    ],
+    subject=node_of,
+    summary="change a node's power state",
+    abandon=abandon,
+)

@@ -1,0 +1,101 @@
+"""Runs a node's clean or deploy steps, one after the other, remembering how far it got.
+
+The list and the position live in `driver_internal_info` (`clean_steps`/`clean_step_index`, the same for
+deploy), so that a process that takes over goes on with the step that was running. Steps must
+therefore bear being started again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from sqlalchemy import update
+
+from holdfast import errors
+from holdfast.baremetal import nodes
+from holdfast.baremetal.drivers.base import Outcome
+from holdfast.baremetal.task import Task
+from holdfast.db import tables
+from holdfast.services import Services
+
+
+def automatic(services: Services, task: Task, phase: str) -> list[dict[str, Any]]:
+    """Every step of the phase that runs by itself, in order."""
+    return [step.document() for step in services.drivers.steps(task, phase) if step.priority > 0]
+
+
+def requested(services: Services, task: Task, phase: str, steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The steps somebody asked for, checked against what the node's interfaces offer."""
+    offered = {(s.interface, s.step): s for s in services.drivers.steps(task, phase)}
+    chosen = []
+    for wanted in steps:
+        step = offered.get((wanted["interface"], wanted["step"]))
+        if step is None:
+            raise errors.DriverDataInvalid(
+                f"The node has no {phase} step {wanted['step']!r} on its {wanted['interface']} interface. "
+                f"It has: {', '.join(sorted(f'{i}.{s}' for i, s in offered)) or 'none'}."
+            )
+        args = wanted.get("args") or {}
+        lacking = [name for name, info in (step.argsinfo or {}).items() if info.get("required") and name not in args]
+        unknown = sorted(set(args) - set(step.argsinfo or {}))
+        if lacking or unknown:
+            raise errors.DriverDataInvalid(
+                f"Step {wanted['interface']}.{wanted['step']} "
+                + (f"needs {', '.join(lacking)}" if lacking else f"does not take {', '.join(unknown)}")
+                + "."
+            )
+        chosen.append(step.document(args))
+    return chosen
+
+
+def prepare(services: Services, node: str, phase: str, steps: list[dict[str, Any]], generation: int) -> None:
+    """Stores the list; the first of them comes next."""
+    with nodes.working(services, node, generation) as task:
+        task.node.driver_internal_info = {
+            **task.node.driver_internal_info,
+            f"{phase}_steps": steps,
+            f"{phase}_step_index": 0,
+        }
+
+
+def run(services: Services, node: str, phase: str, generation: int) -> Outcome:
+    """Runs the rest of the list. `WAIT` means the current step goes on in the ramdisk."""
+    while True:
+        with services.db.read() as connection:
+            task = nodes.load_task(connection, node, generation)
+        info = task.node.driver_internal_info
+        steps, index = info.get(f"{phase}_steps") or [], info.get(f"{phase}_step_index") or 0
+        if index >= len(steps):
+            return Outcome.DONE
+        step = steps[index]
+        _show(services, task, phase, step)
+        with nodes.working(services, node, generation) as task:
+            interface = services.drivers.all(task)[step["interface"]]
+            if interface.execute_step(task, step) is Outcome.WAIT:
+                return Outcome.WAIT
+            task.node.driver_internal_info = {
+                **task.node.driver_internal_info,
+                f"{phase}_step_index": index + 1,
+            }
+
+
+def forget(services: Services, node: str, phase: str, generation: int) -> None:
+    """Clears the list and the step shown on the node."""
+    with nodes.working(services, node, generation) as task:
+        task.node.driver_internal_info = {
+            key: value
+            for key, value in task.node.driver_internal_info.items()
+            if key not in (f"{phase}_steps", f"{phase}_step_index")
+        }
+    _show(services, task, phase, {})
+
+
+def _show(services: Services, task: Task, phase: str, step: Mapping[str, Any]) -> None:
+    with services.db.write() as connection:
+        connection.execute(
+            update(tables.nodes)
+            .where(tables.nodes.c.id == task.node.id)
+            .values({f"{phase}_step": msgspec.json.encode(step).decode()})
+        )

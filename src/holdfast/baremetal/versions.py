@@ -1,0 +1,66 @@
+"""The bare-metal API's microversions, each with its one-line story.
+
+`MAXIMUM` is advertised because everything up to it is built. Fields and routes name the version that
+brought them in their own tables; nothing else mentions versions.
+"""
+
+from __future__ import annotations
+
+from holdfast.web.versions import Negotiation, Version
+
+VERSIONS: dict[Version, str] = {
+    Version(1, minor): story
+    for minor, story in {
+        1: "Nodes, ports, chassis, drivers, vendor passthru, maintenance with a reason.",
+        2: "The provision state of a free node is called `available` instead of null.",
+        3: "`driver_internal_info` of nodes.",
+        4: "State `manageable`; verbs `manage` and `provide`.",
+        5: "Node names, usable wherever a node is identified.",
+        6: "Verb `inspect`; `inspection_started_at` and `inspection_finished_at`.",
+        7: "`clean_step` of nodes.",
+        8: "`fields=` on nodes, ports and chassis.",
+        9: "Filter nodes by `provision_state`.",
+        10: "Names may use every unreserved character of RFC 3986.",
+        11: "New nodes start in `enroll`.",
+        12: "RAID: `raid_config`, `target_raid_config`, PUT states/raid, logical disk properties.",
+        13: "Verb `abort`.",
+        14: "Links `states` in nodes and `properties` in drivers.",
+        15: "Verb `clean` with `clean_steps`.",
+        16: "Filter nodes by `driver`.",
+        17: "Verb `adopt`.",
+        18: "`internal_info` of ports.",
+        19: "`local_link_connection` and `pxe_enabled` of ports.",
+        20: "`network_interface` of nodes.",
+        21: "`resource_class` of nodes, and the filter.",
+        22: "Ramdisk lookup and heartbeat.",
+        23: "Port groups.",
+        24: "Port groups of a node, ports of a port group, `portgroup_uuid` of ports.",
+        25: "A node's `chassis_uuid` may be unset.",
+        26: "`mode` and `properties` of port groups.",
+        27: "Soft power off and soft reboot, with a timeout.",
+        28: "VIFs of nodes: list, attach, detach.",
+        29: "Inject an NMI.",
+        30: "Drivers tell their type and their default and enabled interfaces.",
+        31: "Interface fields of nodes.",
+        32: "Volume connectors and targets.",
+        33: "`storage_interface`.",
+        34: "`physical_network` of ports.",
+        35: "A config drive with `rebuild`, too.",
+        36: "`agent_version` in heartbeats.",
+        37: "Node traits.",
+        38: "Verbs `rescue` and `unrescue`; `rescue_interface`.",
+        39: "State `inspect wait` is shown; nodes under inspection cannot be patched.",
+        40: "BIOS settings; `bios_interface`.",
+        41: "`abort` while inspection waits.",
+        42: "`fault` of nodes, and the filter.",
+        43: "`detail=` on lists.",
+        44: "`deploy_step` of nodes.",
+        45: "`reset_interfaces` when a node's driver changes.",
+        46: "`conductor_group` of nodes, and the filter.",
+    }.items()
+}
+
+MINIMUM = min(VERSIONS)
+MAXIMUM = max(VERSIONS)
+
+NEGOTIATION = Negotiation("baremetal", "X-OpenStack-Ironic-API-Version", MINIMUM, MAXIMUM)

@@ -1,0 +1,147 @@
+"""`holdfast serve`: one command, no configuration needed."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import fcntl
+import logging
+import os
+import signal
+import sys
+from multiprocessing import util
+from pathlib import Path
+from typing import Any
+
+from oslo_config import cfg
+
+from holdfast import __version__, app, config
+from holdfast.cli import options as shared
+from holdfast.db import schema
+from holdfast.db.engine import Database
+from holdfast.web import auth
+
+CLOUDS = """\
+# For python-openstackclient, python-ironicclient and openstacksdk:
+#   export OS_CLIENT_CONFIG_FILE={path} OS_CLOUD=holdfast
+clouds:
+  holdfast:
+    auth_type: none
+    baremetal_endpoint_override: {url}/baremetal
+    identity_endpoint_override: {url}/identity/v3
+    has_image: false
+    has_network: false
+"""
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="run the service",
+        description="Runs the service. Without any option: SQLite in ./state, port 6385, loopback only.",
+    )
+    shared.add_configuration(parser)
+    parser.add_argument("--host", metavar="H", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=int, metavar="P", help="port to listen on (default: 6385)")
+    parser.add_argument("--workers", type=int, metavar="N", help="worker processes; needs PostgreSQL (default: 1)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    conf = shared.load(options, host=options.host, port=options.port, workers=options.workers)
+    configure_logging(conf.debug)
+    state_dir = Path(conf.state_dir).resolve()
+    try:
+        auth.check_exposure(conf)
+        check_workers(conf)
+        state_dir.mkdir(parents=True, exist_ok=True)
+        lock = hold(state_dir) if conf.database.connection is None else None
+    except (cfg.Error, OSError) as error:
+        print(f"holdfast serve: {error}", file=sys.stderr)
+        return 2
+    db = Database(config.database_url(conf), pool_size=1)
+    schema.upgrade(db)
+    db.close()
+    announce(conf, state_dir)
+    serve(conf)
+    if lock is not None:
+        lock.close()
+    return 0
+
+
+def serve(conf: cfg.ConfigOpts) -> None:
+    """Answers until it is told to stop; in-flight requests and running steps are allowed to end."""
+    from granian import Granian
+    from granian.constants import Interfaces
+
+    server = Granian(
+        "holdfast",
+        address=conf.api.host,
+        port=conf.api.port,
+        interface=Interfaces.WSGI,
+        workers=conf.api.workers,
+        blocking_threads=conf.api.threads,
+        respawn_failed_workers=True,
+        respawn_interval=0.5,
+        workers_kill_timeout=60,
+        websockets=False,
+        log_enabled=False,
+    )
+
+    server.serve(target_loader=lambda: _worker(conf), wrap_loader=False)
+
+
+def _worker(conf: cfg.ConfigOpts) -> Any:
+    """Runs once in each worker process, forked from the one that printed the endpoints."""
+    # A killed parent takes its workers along: nobody would stop them otherwise.
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+    wsgi, services, care = app.start(conf)
+    # Worker processes end without atexit; this is the hook they do honour.
+    util.Finalize(None, app.stop, args=(services, care), exitpriority=10)
+    return wsgi
+
+
+def check_workers(conf: cfg.ConfigOpts) -> None:
+    if conf.api.workers > 1 and conf.database.connection is None:
+        raise cfg.ConfigFileValueError(
+            "More than one worker needs PostgreSQL: set [database] connection "
+            "(or HOLDFAST_DATABASE__CONNECTION=postgresql+psycopg://user:password@host/name)."
+        )
+
+
+def hold(state_dir: Path) -> Any:
+    """The state directory belongs to one service at a time; the lock is given back by the kernel."""
+    lock = open(state_dir / "lock", "w")  # noqa: SIM115
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OSError(f"another service uses {state_dir}. Stop it, or give this one its own --state-dir.") from None
+    return lock
+
+
+def announce(conf: cfg.ConfigOpts, state_dir: Path) -> None:
+    host = f"[{conf.api.host}]" if ":" in conf.api.host else conf.api.host
+    url = (conf.api.public_endpoint or f"http://{host}:{conf.api.port}").rstrip("/")
+    lines = [
+        f"Holdfast {__version__}, authentication {conf.auth_strategy}, "
+        f"database {'PostgreSQL' if conf.database.connection else state_dir / 'holdfast.sqlite'}",
+        f"  bare metal  {url}/baremetal",
+        f"  flows       {url}/flows",
+        f"  health      {url}/readyz   metrics {url}/metrics   OpenAPI {url}/openapi.json",
+    ]
+    if conf.auth_strategy == "noauth":
+        clouds = state_dir / "clouds.yaml"
+        clouds.write_text(CLOUDS.format(url=url, path=clouds))
+        lines.append(f"  clients     export OS_CLIENT_CONFIG_FILE={clouds} OS_CLOUD=holdfast")
+    print("\n".join(lines), flush=True)
+
+
+def configure_logging(debug: bool) -> None:
+    logging.basicConfig(
+        level=logging.DEBUG if debug else logging.INFO,
+        format="%(asctime)s %(process)d %(levelname)s %(name)s %(message)s",
+        stream=sys.stderr,
+    )
+    for name in ("alembic", "dbos", "sqlalchemy", "_granian", "urllib3", "keystonemiddleware"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    os.environ.setdefault("DBOS__LOG_LEVEL", "WARNING")

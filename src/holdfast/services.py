@@ -1,0 +1,23 @@
+"""What handlers and flow steps work with: the parts of one process, built once by `app.build`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+
+if TYPE_CHECKING:
+    from holdfast.baremetal.drivers.registry import Drivers
+    from holdfast.db.engine import Database
+    from holdfast.flows.engine import Engine
+    from holdfast.web.policy import Policy
+
+
+@dataclass
+class Services:
+    conf: cfg.ConfigOpts
+    db: Database
+    drivers: Drivers
+    flows: Engine
+    policy: Policy

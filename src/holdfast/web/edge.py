@@ -1,0 +1,258 @@
+"""The HTTP edge: from a WSGI request to a handler's arguments, and from its reply or error to the wire.
+
+Order of work for every route: version, credentials (done by `auth.wrap` before), arguments, body,
+subject, policy, handler. Whatever goes wrong leaves in the API's own error format; nothing else in
+the code base knows HTTP status lines.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import parse_qsl
+
+import falcon
+import msgspec
+from sqlalchemy.exc import DBAPIError, OperationalError
+
+from holdfast import errors, secrets
+from holdfast.services import Services
+from holdfast.web import body, metrics
+from holdfast.web.auth import ANONYMOUS
+from holdfast.web.kinds import new_uuid
+from holdfast.web.lists import PAGING
+from holdfast.web.resources import Resource
+from holdfast.web.routes import JSON, Api, Reply, Request, Route
+from holdfast.web.versions import negotiate
+
+LOG = logging.getLogger("holdfast.api")
+
+
+def build(services: Services, apis: Sequence[Api]) -> falcon.App[falcon.Request, falcon.Response]:
+    """The WSGI application that serves these APIs on one port."""
+    app: falcon.App[falcon.Request, falcon.Response] = falcon.App(
+        middleware=[_Paths(apis)], media_type=JSON, sink_before_static_route=False
+    )
+    app.req_options.strip_url_path_trailing_slash = True
+    app.req_options.auto_parse_form_urlencoded = False
+    for api in apis:
+        by_path: dict[str, dict[str, Route]] = {}
+        for route in api.routes:
+            by_path.setdefault(route.path, {})[route.method] = route
+        for path, methods in by_path.items():
+            app.add_route(api.prefix + path or "/", _resource(services, api, methods))
+    app.add_error_handler(Exception, _unrouted(apis))
+    return app
+
+
+def public_paths(apis: Sequence[Api]) -> Callable[[str], bool]:
+    """Tells whether a path is served without credentials: those whose every route has no policy."""
+    patterns = []
+    for api in apis:
+        guarded = {route.path for route in api.routes if route.policy is not None}
+        for path in {route.path for route in api.routes} - guarded:
+            template = re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(api.prefix + path))
+            patterns.append(template or "/")
+            if api.implied and path.startswith(api.implied + "/"):
+                patterns.append(template.replace(re.escape(api.implied), "", 1))
+    matcher = re.compile(f"(?:{'|'.join(patterns)})/?")
+    return lambda path: matcher.fullmatch(path) is not None
+
+
+class _Paths:
+    """Lets clients leave out the version element of a path, as Ironic's bookmark links do."""
+
+    def __init__(self, apis: Sequence[Api]) -> None:
+        self._implied = [(api.prefix + "/", api.implied) for api in apis if api.implied]
+
+    def process_request(self, req: falcon.Request, _resp: falcon.Response) -> None:
+        for prefix, implied in self._implied:
+            rest = req.path.removeprefix(prefix)
+            if rest and rest != req.path and f"/{rest}/".find(implied + "/") != 0:
+                req.path = prefix.rstrip("/") + implied + "/" + rest
+
+
+def _resource(services: Services, api: Api, methods: dict[str, Route]) -> Any:
+    """A Falcon resource whose responders interpret the routes of one path."""
+    responders = {
+        f"on_{method.lower()}": staticmethod(_responder(services, api, route)) for method, route in methods.items()
+    }
+    if "on_get" in responders:
+        responders.setdefault("on_head", responders["on_get"])
+    return type("Routes", (), responders)()
+
+
+def _responder(services: Services, api: Api, route: Route) -> Callable[..., None]:
+    known = {param.name for param in route.query}
+    if route.lists is not None:
+        known |= {*PAGING, *(entry.name for entry in route.lists.filters)}
+    if route.shows is not None and route.method == "GET":
+        known.add("fields")
+    prefix = api.prefix
+
+    def respond(req: falcon.Request, resp: falcon.Response, **path: str) -> None:
+        started = time.perf_counter()
+        request_id = f"req-{new_uuid()}"
+        try:
+            reply = _serve(services, api, route, known, req, path, request_id)
+        except Exception as error:
+            reply = _failure(api, error, request_id)
+        _send(api, req, resp, reply, request_id)
+        seconds = time.perf_counter() - started
+        metrics.REQUESTS.labels(prefix + route.path, route.method, str(reply.status)).observe(seconds)
+        LOG.debug("%s %s %s %.1f ms [%s]", route.method, req.path, reply.status, seconds * 1000, request_id)
+
+    return respond
+
+
+def _serve(
+    services: Services,
+    api: Api,
+    route: Route,
+    known: Iterable[str],
+    req: falcon.Request,
+    path: dict[str, str],
+    request_id: str,
+) -> Reply:
+    version = route.since
+    if api.negotiation is not None:
+        version = negotiate(
+            api.negotiation,
+            req.get_header(api.negotiation.header),
+            req.get_header("OpenStack-API-Version"),
+        )
+        req.context.version = version
+        if version < route.since:
+            raise _too_old(route)
+    if not req.client_accepts_json and JSON not in (req.accept or ""):
+        raise errors.NotAcceptable("This service speaks JSON only.")
+    query = dict(parse_qsl(req.query_string, keep_blank_values=True, max_num_fields=200))
+    unknown = [] if route.any_query else sorted(query.keys() - known)
+    if unknown:
+        raise errors.UnknownArgument(f"Unknown argument: {', '.join(unknown)[:200]}.")
+    if any("\x00" in text for text in (*query.keys(), *query.values(), *path.values())):
+        raise errors.BadRequest("NUL characters are not allowed.")
+    request = Request(
+        services=services,
+        caller=req.env.get("holdfast.caller", ANONYMOUS),
+        version=version,
+        base=(services.conf.api.public_endpoint or req.prefix).rstrip("/") + api.prefix,
+        id=request_id,
+        method=req.method,
+        path=path,
+        query=query,
+        remote=req.remote_addr,
+    )
+    if route.subject is not None:
+        request.subject = route.subject(request)
+    elif route.policy is not None:
+        services.policy.authorize(route.policy, request.caller)
+    request.body = _body(services, route, req, request)
+    return route.handler(request)
+
+
+def _too_old(route: Route) -> errors.HoldfastError:
+    if route.older == 405:
+        return errors.MethodNotAllowed(f"{route.method} needs API version {route.since} or later here.")
+    if route.older == 406:
+        return errors.NewerVersionNeeded(f"{route.path} needs API version {route.since} or later.")
+    return errors.NotFound("The resource could not be found.")
+
+
+def _body(services: Services, route: Route, req: falcon.Request, request: Request) -> Any:
+    conf = services.conf.api
+    content = body.read(req.bounded_stream, req.content_length, conf[route.body_limit] * 1024)
+    if route.body is None:
+        if content.strip() not in (b"", b"{}", b"null"):
+            raise errors.BadRequest("This request takes no body.")
+        return None
+    if not content.strip():
+        if route.optional_body:
+            return None
+        raise errors.BadRequest("This request needs a JSON body.")
+    if "json" not in (req.content_type or JSON):
+        raise errors.BadRequest(f"The body must be JSON ({JSON}), not {str(req.content_type)[:80]}.")
+    document = body.parse(content, conf.max_json_body_depth, conf.max_json_body_keys)
+    if isinstance(route.body, Resource):
+        return route.body.parse_create(document, request.version)
+    if route.body in (list, dict):
+        if not isinstance(document, route.body):
+            shape = "array" if route.body is list else "object"
+            raise errors.InvalidValue(f"The request body must be a JSON {shape}.")
+        return document
+    try:
+        return msgspec.convert(document, route.body)
+    except msgspec.ValidationError as error:
+        raise errors.InvalidValue(f"The request body is not right: {error}.") from None
+
+
+def _failure(api: Api, error: Exception, request_id: str) -> Reply:
+    if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and error.connection_invalidated):
+        LOG.error("The database did not answer [%s]: %s", request_id, secrets.mask_text(str(error.orig)))
+        error = errors.Unavailable("The database does not answer right now. Try again in a moment.")
+    elif not isinstance(error, errors.HoldfastError):
+        LOG.exception("Unexpected error [%s]", request_id)
+        error = errors.HoldfastError(
+            f"An unexpected error occurred. The log of the service has the details under {request_id}."
+        )
+    headers = {"Retry-After": "1"} if error.status == 503 else {}
+    return Reply(status=error.status, document=api.error_body(error), headers=headers)
+
+
+def _send(api: Api, req: falcon.Request, resp: falcon.Response, reply: Reply, request_id: str) -> None:
+    resp.status = reply.status
+    content = reply.bytes()
+    resp.data = content
+    if content:
+        resp.content_type = reply.content_type
+    for name, value in {**version_headers(api, req), **reply.headers}.items():
+        resp.set_header(name, value)
+    resp.set_header("Openstack-Request-Id", request_id)
+    resp.set_header("X-Openstack-Request-Id", request_id)
+
+
+def version_headers(api: Api, req: falcon.Request) -> dict[str, str]:
+    """The range on every answer, the effective version where one was agreed on."""
+    agreed = api.negotiation
+    if agreed is None:
+        return {}
+    headers = {
+        f"{agreed.header.removesuffix('-Version')}-Minimum-Version": str(agreed.minimum),
+        f"{agreed.header.removesuffix('-Version')}-Maximum-Version": str(agreed.maximum),
+        "Vary": agreed.header,
+    }
+    if (version := getattr(req.context, "version", None)) is not None:
+        headers[agreed.header] = str(version)
+    return headers
+
+
+def _unrouted(apis: Sequence[Api]) -> Callable[..., None]:
+    """Answers what never reached a route (unknown path, method not offered) in the API's format."""
+
+    def handle(req: falcon.Request, resp: falcon.Response, error: Exception, _params: Any) -> None:
+        api = next((api for api in apis if api.prefix and f"{req.path}/".startswith(api.prefix + "/")), apis[-1])
+        request_id = f"req-{new_uuid()}"
+        headers: dict[str, str] = {}
+        if isinstance(error, falcon.HTTPError):
+            headers = dict(error.headers or {})
+            error = _from_falcon(error)
+        reply = _failure(api, error, request_id)
+        reply.headers.update(headers)
+        _send(api, req, resp, reply, request_id)
+
+    return handle
+
+
+def _from_falcon(error: falcon.HTTPError) -> errors.HoldfastError:
+    status = error.status_code
+    if status == 405:
+        return errors.MethodNotAllowed("The method is not offered here.")
+    if status == 404:
+        return errors.NotFound("The resource could not be found.")
+    if status == 413:
+        return errors.TooLarge("The request body is too large.")
+    return errors.BadRequest(error.description or HTTPStatus(status).phrase)

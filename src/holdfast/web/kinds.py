@@ -1,0 +1,158 @@
+"""What a field may hold: one `Kind` knows how to check a value from the wire, how to show a stored one,
+and its JSON schema. Resource tables, query filters and OpenAPI all use the same kinds."""
+
+from __future__ import annotations
+
+import re
+import uuid as uuids
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from holdfast import errors, secrets
+
+Check = Callable[[str, Any], Any]
+
+_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}", re.IGNORECASE)
+_UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
+_NAME = re.compile(r"[A-Za-z0-9\-._~]{1,255}")
+_TRUE = frozenset({"1", "t", "true", "on", "y", "yes"})
+_FALSE = frozenset({"0", "f", "false", "off", "n", "no"})
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`check(field, value)` returns what to store or raises; `show(stored)` what goes to the wire;
+    `load(stored)` the plain value a JSON patch works on."""
+
+    check: Check
+    schema: Mapping[str, Any]
+    show: Callable[[Any], Any] = same
+    load: Callable[[Any], Any] = same
+    empty: Any = None  # what removing the field leaves
+
+    def required(self) -> Kind:
+        """The same, but null is refused."""
+        inner = self.check
+
+        def check(field: str, value: Any) -> Any:
+            if value is None:
+                raise errors.InvalidValue(f"{field} must not be null.")
+            return inner(field, value)
+
+        return replace(self, check=check)
+
+
+def is_uuid(value: str) -> bool:
+    return _UUID.fullmatch(value) is not None
+
+
+def new_uuid() -> str:
+    return str(uuids.uuid4())
+
+
+def text(most: int, least: int = 0) -> Kind:
+    def check(field: str, value: Any) -> str | None:
+        if value is None:
+            return None
+        if not isinstance(value, str) or "\x00" in value:
+            raise errors.InvalidValue(f"{field} must be a string.")
+        if not least <= len(value) <= most:
+            raise errors.InvalidValue(f"{field} must have {least} to {most} characters, not {len(value)}.")
+        _refuse_surrogates(field, value)
+        return value
+
+    return Kind(check, {"type": ["string", "null"], "maxLength": most, "minLength": least})
+
+
+def choice(*options: str) -> Kind:
+    def check(field: str, value: Any) -> str | None:
+        if value is not None and value not in options:
+            raise errors.InvalidValue(f"{field} must be one of {', '.join(options)}.")
+        return value  # type: ignore[no-any-return]
+
+    return Kind(check, {"enum": list(options)})
+
+
+def _check_uuid(field: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not is_uuid(value):
+        raise errors.InvalidValue(f"{field} must be a UUID.")
+    return str(uuids.UUID(value))
+
+
+def _check_name(field: str, value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str) or not _NAME.fullmatch(value) or is_uuid(value):
+        raise errors.InvalidValue(
+            f"{field} must have 1 to 255 letters, digits or any of -._~ and must not look like a UUID."
+        )
+    return value
+
+
+def _check_mac(field: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _MAC.fullmatch(value):
+        raise errors.InvalidValue(f"{field} must be a MAC address such as 52:54:00:12:34:56.")
+    return value.lower()
+
+
+def _check_boolean(field: str, value: Any) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.lower() in _TRUE | _FALSE:
+        return value.lower() in _TRUE
+    raise errors.InvalidValue(f"{field} must be true or false.")
+
+
+def _check_integer(field: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**31) <= value < 2**31:
+        raise errors.InvalidValue(f"{field} must be an integer.")
+    return value
+
+
+def _check_object(field: str, value: Any) -> str:
+    if value is None:
+        return "{}"
+    if not isinstance(value, dict):
+        raise errors.InvalidValue(f"{field} must be a JSON object.")
+    encoded = msgspec.json.encode(value).decode()
+    if "\\u0000" in encoded:
+        raise errors.InvalidValue(f"{field} must not contain NUL characters.")
+    return encoded
+
+
+def _refuse_surrogates(field: str, value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise errors.InvalidValue(f"{field} must be valid Unicode text.") from None
+
+
+def raw(stored: str) -> msgspec.Raw:
+    return msgspec.Raw(stored.encode())
+
+
+def _masked(stored: str) -> msgspec.Raw:
+    return msgspec.Raw(secrets.mask_json(stored).encode())
+
+
+UUID = Kind(_check_uuid, {"type": ["string", "null"], "format": "uuid"})
+NAME = Kind(_check_name, {"type": ["string", "null"], "maxLength": 255})
+MAC = Kind(_check_mac, {"type": ["string", "null"], "pattern": "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$"})
+BOOLEAN = Kind(_check_boolean, {"type": ["boolean", "null"]}, show=bool, load=bool, empty=False)
+INTEGER = Kind(_check_integer, {"type": "integer"})
+TIME = Kind(same, {"type": ["string", "null"], "format": "date-time"})  # type: ignore[arg-type]
+OBJECT = Kind(_check_object, {"type": ["object", "null"]}, show=raw, load=msgspec.json.decode, empty={})
+SECRET_OBJECT = replace(OBJECT, show=_masked)

@@ -1,0 +1,243 @@
+"""The resource table: each API resource is declared once, as data.
+
+From a `Resource` come the JSON of one object and of lists, `fields=`, sort keys, the rules of POST and
+PATCH, version gating, and the OpenAPI schemas. A new field is one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, Table, select
+
+from holdfast import errors, secrets
+from holdfast.web import patch
+from holdfast.web.kinds import Kind
+from holdfast.web.versions import Version
+
+V1_1 = Version(1, 1)
+
+# ids of rows on this page -> value of the field for each
+Loader = Callable[[Connection, Sequence[int]], Mapping[int, Any]]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One attribute. `writable` says where a client may set it; `load` fills it for a whole page at
+    once when it lives in another table; `shown` adapts the value to older versions."""
+
+    name: str
+    kind: Kind
+    column: ColumnElement[Any] | None = None
+    since: Version = V1_1
+    create: bool = False
+    patch: bool = False
+    required: bool = False
+    sort: bool = True
+    load: Loader | None = None
+    shown: Callable[[Any, Version], Any] | None = None
+    default: Any = None
+
+
+@dataclass(frozen=True)
+class LinkList:
+    """Links to a sub-collection, present only in full representations."""
+
+    name: str
+    since: Version = V1_1
+
+
+@dataclass(frozen=True)
+class Filter:
+    """A query argument that narrows a list. `clause(value)` is the SQL."""
+
+    name: str
+    kind: Kind
+    clause: Callable[[Any], ColumnElement[bool]]
+    since: Version = V1_1
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Resource:
+    """`key` is the list's JSON key, `path` where objects live; `source` the table with its joins."""
+
+    noun: str
+    key: str
+    path: str
+    table: Table
+    fields: Sequence[Field]
+    summary: Sequence[str]
+    source: FromClause | None = None
+    links: Sequence[LinkList] = ()
+    filters: Sequence[Filter] = ()
+    fields_since: Version = V1_1
+    detail_since: Version = Version(1, 43)
+    # How a stored object is named in its URL; bios settings, say, have no UUID.
+    ident: str = "uuid"
+
+    @cached_property
+    def by_name(self) -> dict[str, Field]:
+        return {field.name: field for field in self.fields}
+
+    @cached_property
+    def patchable(self) -> frozenset[str]:
+        return frozenset(field.name for field in self.fields if field.patch)
+
+    def visible(self, version: Version) -> list[Field]:
+        return [field for field in self.fields if field.since <= version]
+
+    def sort_column(self, key: str, version: Version) -> ColumnElement[Any]:
+        field = self.by_name.get(key)
+        if key == "id":
+            return self.table.c.id
+        if field is None or not field.sort or field.column is None:
+            raise errors.InvalidValue(f"{self.key} cannot be sorted by {key!r}.")
+        if field.since > version:
+            raise newer(f"Sorting by {key}", field.since)
+        return field.column
+
+    def choose(self, names: Iterable[str], version: Version) -> list[Field]:
+        """The fields a client asked for with `fields=`."""
+        chosen = []
+        for name in dict.fromkeys(name.strip().lower() for name in names):
+            if name in ("", "links"):
+                continue
+            field = self.by_name.get(name)
+            if field is None:
+                raise errors.InvalidValue(
+                    f"A {self.noun} has no field {name!r}. It has: {', '.join(f.name for f in self.fields)}."
+                )
+            if field.since > version:
+                raise newer(f"Field {name}", field.since)
+            chosen.append(field)
+        return chosen
+
+    # -- what clients send
+
+    def parse_create(self, body: Any, version: Version) -> dict[str, Any]:
+        """Checked values of a POST body, every field the client left out at its default."""
+        if not isinstance(body, dict):
+            raise errors.InvalidValue("The request body must be a JSON object.")
+        values: dict[str, Any] = {}
+        for name, value in body.items():
+            field = self.by_name.get(name)
+            if field is None or not field.create:
+                raise errors.UnknownArgument(f"{name!r} cannot be set when a {self.noun} is created.")
+            if field.since > version:
+                raise newer(f"Field {name}", field.since)
+            values[name] = field.kind.check(name, value)
+        for field in self.fields:
+            if field.required and values.get(field.name) is None:
+                raise errors.InvalidValue(f"A {self.noun} needs {field.name}.")
+            if field.create and values.get(field.name) is None:
+                default = field.default if field.default is not None else field.kind.empty
+                values[field.name] = field.kind.check(field.name, default)
+        return values
+
+    def check_patch(self, operations: Any, version: Version) -> list[dict[str, Any]]:
+        """A well-formed patch in which nothing newer than the version is set."""
+        checked = patch.check(operations, self.patchable)
+        for operation in checked:
+            field = self.by_name[patch.root(operation)]
+            if operation["op"] != "remove" and field.since > version:
+                raise newer(f"Field {field.name}", field.since)
+        return checked
+
+    def apply_patch(self, stored: Mapping[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
+        """The values that change, checked. `stored` holds the row's values by field name."""
+        before = {field.name: field.kind.load(stored[field.name]) for field in self.fields if field.patch}
+        after = patch.apply(before, operations)
+        changes: dict[str, Any] = {}
+        for name in {patch.root(operation) for operation in operations}:
+            field = self.by_name[name]
+            empty = field.default if field.default is not None else field.kind.empty
+            value = secrets.keep_masked(after.get(name, empty), before[name])
+            if value is None and field.required:
+                raise errors.BadPatch(f"A {self.noun} needs {name}; it cannot be removed.")
+            if value is None:
+                value = empty
+            checked = field.kind.check(name, value)
+            if checked != stored[name]:
+                changes[name] = checked
+        return changes
+
+    # -- what the service answers
+
+    def plan(self, fields: Sequence[Field], version: Version, *, full: bool) -> Plan:
+        return Plan(self, fields, version, full=full)
+
+    def full(self, version: Version) -> Plan:
+        """Everything this version knows, links to sub-collections included."""
+        return Plan(self, self.visible(version), version, full=True)
+
+    def brief(self, version: Version) -> Plan:
+        """The columns of a plain list."""
+        fields = [self.by_name[name] for name in self.summary if self.by_name[name].since <= version]
+        return Plan(self, fields, version, full=False)
+
+
+class Plan:
+    """How to select and show a resource for one request: which columns, in which order, how rendered."""
+
+    def __init__(self, resource: Resource, fields: Sequence[Field], version: Version, *, full: bool) -> None:
+        self.resource = resource
+        self.columns: list[ColumnElement[Any]] = [
+            resource.table.c.id,
+            resource.table.c[resource.ident],
+        ]
+        self._direct: list[tuple[str, int, Callable[[Any], Any] | None]] = []
+        self._loaded: list[Field] = []
+        for field in fields:
+            if field.load is not None:
+                self._loaded.append(field)
+            elif field.column is not None:
+                self._direct.append((field.name, len(self.columns), _shower(field, version)))
+                self.columns.append(field.column)
+        self._links = [link.name for link in resource.links if link.since <= version] if full else []
+
+    def select(self) -> Select[Any]:
+        source = self.resource.source if self.resource.source is not None else self.resource.table
+        return select(*self.columns).select_from(source)
+
+    def render(self, connection: Connection, rows: Sequence[Any], base: str) -> list[dict[str, Any]]:
+        """The rows as documents ready to encode. One query per loaded field, however many rows."""
+        if not rows:
+            return []
+        ids = [row[0] for row in rows]
+        loaded = [(field.name, field.load(connection, ids)) for field in self._loaded if field.load]
+        own, bookmark = f"{base}/v1/{self.resource.path}/", f"{base}/{self.resource.path}/"
+        direct, links = self._direct, self._links
+        documents = []
+        for row in rows:
+            ident = row[1]
+            document = {
+                name: row[index] if show is None or row[index] is None else show(row[index])
+                for name, index, show in direct
+            }
+            for name, values in loaded:
+                document[name] = values.get(row[0], [])
+            document["links"] = _links(own + ident, bookmark + ident)
+            for name in links:
+                document[name] = _links(f"{own}{ident}/{name}", f"{bookmark}{ident}/{name}")
+            documents.append(document)
+        return documents
+
+
+def newer(what: str, since: Version) -> errors.NewerVersionNeeded:
+    return errors.NewerVersionNeeded(f"{what} needs API version {since} or later.")
+
+
+def _shower(field: Field, version: Version) -> Callable[[Any], Any] | None:
+    if field.shown is not None:
+        shown = field.shown
+        return lambda value: shown(value, version)
+    show = field.kind.show
+    return None if show.__name__ == "same" else show
+
+
+def _links(own: str, bookmark: str) -> list[dict[str, str]]:
+    return [{"href": own, "rel": "self"}, {"href": bookmark, "rel": "bookmark"}]
