@@ -16,8 +16,7 @@ PROPERTIES = {
     "ipmi_port": "UDP port of the BMC. Default: 623.",
     "ipmi_username": "User to log in as, at most 16 bytes. Default: the null user.",
     "ipmi_password": "That user's password, at most 20 bytes (16 with protocol version 1.5).",
-    "ipmi_priv_level": "Privilege level to ask for: ADMINISTRATOR, OPERATOR, USER or CALLBACK. "
-    "Default: ADMINISTRATOR.",
+    "ipmi_priv_level": "Privilege level to ask for: ADMINISTRATOR, OPERATOR, USER or CALLBACK. Default: ADMINISTRATOR.",
     "ipmi_protocol_version": "2.0 or 1.5. Default: 2.0.",
     "ipmi_cipher_suite": "Cipher suite of protocol version 2.0. Default: 17, or 3 where the BMC refuses 17.",
     "ipmi_hex_kg_key": "Kg key of protocol version 2.0, as 40 hexadecimal digits. Default: none.",
@@ -80,11 +79,7 @@ def read_access(info: Mapping[str, Any]) -> Access:
         raise driver_info.invalid("ipmi_address", "an IP address or a host name")
     protocol = driver_info.choice(
         # 2.0 arrives as a number as often as not.
-        {
-            key: str(value)
-            for key, value in info.items()
-            if key == "ipmi_protocol_version" and value is not None
-        },
+        {key: str(value) for key, value in info.items() if key == "ipmi_protocol_version" and value is not None},
         "ipmi_protocol_version",
         "2.0",
         LONGEST_PASSWORD,

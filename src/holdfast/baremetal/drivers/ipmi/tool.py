@@ -185,9 +185,7 @@ def _options(access: Access, suite: int | None) -> list[str]:
     return [*options, *access.bridge]
 
 
-def _execute(
-    tool: list[str], command: tuple[str, ...], access: Access, limit: int
-) -> subprocess.CompletedProcess[str]:
+def _execute(tool: list[str], command: tuple[str, ...], access: Access, limit: int) -> subprocess.CompletedProcess[str]:
     # A clean environment: this process's own may hold secrets that are none of ipmitool's business.
     environment: dict[str, bytes] = {"PATH": os.fsencode(os.environ.get("PATH", os.defpath)), "LC_ALL": b"C"}
     if access.kg_key:

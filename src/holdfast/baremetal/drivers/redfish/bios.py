@@ -27,9 +27,7 @@ class RedfishBios(BiosInterface):
 
     def cache_bios_settings(self, task: Task) -> dict[str, str]:
         attributes = self._attributes(task) or {}
-        return {
-            name: MASK if is_secret(name) and value else _text(value) for name, value in attributes.items()
-        }
+        return {name: MASK if is_secret(name) and value else _text(value) for name, value in attributes.items()}
 
     @clean_step(
         requires_ramdisk=False,

@@ -50,8 +50,7 @@ class Login:
     def turn(self, patience: float, access: Access) -> Iterator[None]:
         if not self.lock.acquire(timeout=patience):
             raise errors.DriverFailed(
-                f"The BMC at {access.address} is busy answering others. "
-                "Try again; if it stays so, reset the BMC."
+                f"The BMC at {access.address} is busy answering others. Try again; if it stays so, reset the BMC."
             )
         try:
             yield
@@ -68,9 +67,7 @@ class Login:
         wire._session.mount(f"{access.address}/", HTTPAdapter())
         kind = _AUTH[access.auth_type] if access.username else _NoLogin
         self._auth = kind(username=access.username, password=access.password)
-        self.root = sushy.Sushy(
-            access.address, auth=self._auth, connector=wire, root_prefix=access.root_prefix
-        )
+        self.root = sushy.Sushy(access.address, auth=self._auth, connector=wire, root_prefix=access.root_prefix)
 
     def drop(self, *, goodbye: float = 0) -> None:
         """Forgets the login; with `goodbye`, spends up to about that many seconds to end it on the BMC too.
@@ -142,9 +139,7 @@ for _name in ("auth", "connector", "exceptions", "main", "resources.base"):
     logging.getLogger(f"sushy.{_name}").addFilter(_HidePasswords())
 
 
-def call(
-    conf: cfg.ConfigOpts, node: Node, what: str, work: Callable[[Any], T], *, repeatable: bool = True
-) -> T:
+def call(conf: cfg.ConfigOpts, node: Node, what: str, work: Callable[[Any], T], *, repeatable: bool = True) -> T:
     """Runs `work` on the node's system (a sushy System, freshly read) and returns its result.
 
     `what` completes "the BMC refused to …". Where the BMC does not answer, the work is tried again
@@ -239,9 +234,7 @@ def _open_system(root: Any, access: Access) -> Any:
 def _may_pass(error: Exception) -> bool:
     """Whether trying again could help: silence and trouble inside the BMC, but no refusal."""
     if isinstance(error, refusals.ConnectionError):
-        return not isinstance(
-            error.__context__, requests.exceptions.SSLError | requests.exceptions.InvalidURL
-        )
+        return not isinstance(error.__context__, requests.exceptions.SSLError | requests.exceptions.InvalidURL)
     return isinstance(error, refusals.ServerSideError) and error.status_code != 501
 
 
@@ -254,24 +247,17 @@ def _in_plain_words(error: Exception, access: Access, what: str, timeout: int) -
     if status == 401:
         return errors.DriverFailed(f"{bmc} refused the login: check redfish_username and redfish_password.")
     if status == 403:
-        return errors.DriverFailed(
-            f"{bmc} does not allow its user to {what}: check the user's role on the BMC."
-        )
+        return errors.DriverFailed(f"{bmc} does not allow its user to {what}: check the user's role on the BMC.")
     if status == 404:
         return errors.DriverFailed(
-            f"{bmc} could not {what}: it knows no {access.system_id or 'such system'}. "
-            "Check redfish_system_id."
+            f"{bmc} could not {what}: it knows no {access.system_id or 'such system'}. Check redfish_system_id."
         )
     if status in NOT_THERE or isinstance(error, refusals.MissingActionError):
         return errors.UnsupportedByDriver(f"{bmc} has no way to {what}.")
     if isinstance(error, refusals.ServerSideError):
-        return errors.DriverFailed(
-            f"{bmc} failed to {what} (HTTP {status}). Try again; if it stays so, reset the BMC."
-        )
+        return errors.DriverFailed(f"{bmc} failed to {what} (HTTP {status}). Try again; if it stays so, reset the BMC.")
     if status is not None:
-        return errors.DriverFailed(
-            f"{bmc} refused to {what} (HTTP {status}). The service's log holds what it said."
-        )
+        return errors.DriverFailed(f"{bmc} refused to {what} (HTTP {status}). The service's log holds what it said.")
     return errors.DriverFailed(
         f"{bmc} gave an answer that cannot be understood when asked to {what}. "
         "Check redfish_address, and the BMC's firmware version."

@@ -93,11 +93,7 @@ def _drive_sizes(system: Any) -> list[int | None]:
 
 
 def _simple_sizes(system: Any) -> list[int | None]:
-    return [
-        disk.capacity_bytes
-        for storage in system.simple_storage.get_members()
-        for disk in storage.devices or ()
-    ]
+    return [disk.capacity_bytes for storage in system.simple_storage.get_members() for disk in storage.devices or ()]
 
 
 # property: how to read it

@@ -55,9 +55,7 @@ class RedfishManagement(ManagementInterface):
                 return
             system.set_system_boot_options(
                 target=BOOT_SOURCES[device],
-                enabled=BootSourceOverrideEnabled.CONTINUOUS
-                if persistent
-                else BootSourceOverrideEnabled.ONCE,
+                enabled=BootSourceOverrideEnabled.CONTINUOUS if persistent else BootSourceOverrideEnabled.ONCE,
             )
 
         call(self.conf, task.node, f"boot from {device}", change)
