@@ -340,7 +340,7 @@ class TestVendor:
 
     def test_a_machine_can_be_changed_behind_the_services_back(self, drivers: Drivers) -> None:
         vendor: Any = drivers.vendor(task())
-        vendor.push_button(task())
+        vendor.push_button(task(), task="of the client's", more=1)
         assert drivers.power(task()).get_power_state(task()) == "power on"
         vendor.pull_plug(task())
         told = vendor.effects(task())

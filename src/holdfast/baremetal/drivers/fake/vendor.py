@@ -1,4 +1,7 @@
-"""Vendor methods of a simulated machine: one of each sort a real driver could have."""
+"""Vendor methods of a simulated machine: one of each sort a real driver could have.
+
+Arguments a method has no use for are ignored: clients send what they like.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ class FakeVendor(Simulated, VendorInterface):
         return body
 
     @can_fail
-    def effects(self, task: Task) -> dict[str, Any]:
+    def effects(self, task: Task, /, **_: Any) -> dict[str, Any]:
         node = task.node.uuid
         return {
             "machine": msgspec.to_builtins(self.machines.get(node)),
@@ -53,12 +56,12 @@ class FakeVendor(Simulated, VendorInterface):
     # For rehearsing what the service makes of a machine that changes by itself.
 
     @can_fail
-    def pull_plug(self, task: Task) -> None:
+    def pull_plug(self, task: Task, /, **_: Any) -> None:
         self.machines.set_power(task.node.uuid, "power off", generation=0)
 
     @can_fail
-    def push_button(self, task: Task) -> None:
+    def push_button(self, task: Task, /, **_: Any) -> None:
         self.machines.set_power(task.node.uuid, "power on", generation=0)
 
-    def fleet(self) -> dict[str, list[str]]:
+    def fleet(self, /, **_: Any) -> dict[str, list[str]]:
         return {"nodes": self.machines.known()}
