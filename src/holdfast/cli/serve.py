@@ -16,10 +16,12 @@ from typing import Any
 from oslo_config import cfg
 
 from holdfast import __version__, app, config
+from holdfast.baremetal import policies
 from holdfast.cli import options as shared
 from holdfast.db import schema
 from holdfast.db.engine import Database
 from holdfast.web import auth
+from holdfast.web.policy import Policy
 
 CLOUDS = """\
 # For python-openstackclient, python-ironicclient and openstacksdk:
@@ -52,7 +54,8 @@ def run(options: argparse.Namespace) -> int:
     configure_logging(conf.debug)
     state_dir = Path(conf.state_dir).resolve()
     try:
-        auth.check_exposure(conf)
+        auth.check(conf)
+        Policy(conf, policies.RULES)  # a policy file that cannot be read is better found now
         check_workers(conf)
         state_dir.mkdir(parents=True, exist_ok=True)
         lock = hold(state_dir) if conf.database.connection is None else None

@@ -47,9 +47,7 @@ class Caller:
     is_admin: bool = False
 
 
-ADMIN = Caller(
-    user_id="admin", user_name="admin", roles=frozenset({"admin"}), system_scope="all", is_admin=True
-)
+ADMIN = Caller(user_id="admin", user_name="admin", roles=frozenset({"admin"}), system_scope="all", is_admin=True)
 ANONYMOUS = Caller()
 
 # What a token middleware in front of us, or ours, tells about the caller. Nobody else may.
@@ -84,6 +82,15 @@ _IDENTITY_HEADERS = (
 )
 
 
+def check(conf: cfg.ConfigOpts) -> None:
+    """ConfigFileValueError if this configuration would let everybody in, or nobody. Asks no network."""
+    check_exposure(conf)
+    if conf.auth_strategy == "http_basic":
+        htpasswd.Users(conf.http_basic_auth_user_file)
+    if conf.auth_strategy == "keystone":
+        _token_verifier(conf)
+
+
 def check_exposure(conf: cfg.ConfigOpts) -> None:
     """Refuse to serve administrators' rights to a network: `noauth` listens on loopback only."""
     if conf.auth_strategy == "noauth" and not _is_loopback(conf.api.host):
@@ -112,9 +119,7 @@ def _noauth(app: WSGIApplication) -> WSGIApplication:
     return handle
 
 
-def _http_basic(
-    app: WSGIApplication, users: htpasswd.Users, is_public: Callable[[str], bool]
-) -> WSGIApplication:
+def _http_basic(app: WSGIApplication, users: htpasswd.Users, is_public: Callable[[str], bool]) -> WSGIApplication:
     challenge = [("WWW-Authenticate", 'Basic realm="Baremetal API"')]
 
     def handle(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -136,17 +141,13 @@ def _http_basic(
             return _refuse(start_response, 503, "Users cannot be checked at the moment. Try again later.")
         if not known:
             return _refuse(start_response, 401, "Incorrect username or password", challenge)
-        environ[CALLER] = Caller(
-            user_id=name, user_name=name, roles=ADMIN.roles, system_scope="all", is_admin=True
-        )
+        environ[CALLER] = Caller(user_id=name, user_name=name, roles=ADMIN.roles, system_scope="all", is_admin=True)
         return app(environ, start_response)
 
     return handle
 
 
-def _keystone(
-    app: WSGIApplication, conf: cfg.ConfigOpts, is_public: Callable[[str], bool]
-) -> WSGIApplication:
+def _keystone(app: WSGIApplication, conf: cfg.ConfigOpts, is_public: Callable[[str], bool]) -> WSGIApplication:
     verify = _token_verifier(conf)
 
     def handle(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -185,7 +186,7 @@ def _token_verifier(conf: cfg.ConfigOpts) -> Callable[[WSGIEnvironment], _Refusa
         start_response("204 No Content", [])
         return []
 
-    middleware = auth_token.AuthProtocol(admit, {"oslo_config_config": conf, "delay_auth_decision": False})
+    middleware = _middleware(auth_token, admit, conf)
     unavailable: _Refusal = (503, "The identity service cannot be asked at the moment. Try again later.", [])
 
     def verify(environ: WSGIEnvironment) -> _Refusal | None:
@@ -208,6 +209,19 @@ def _token_verifier(conf: cfg.ConfigOpts) -> Callable[[WSGIEnvironment], _Refusa
         return 401, "The request you have made requires authentication.", challenge
 
     return verify
+
+
+def _middleware(auth_token: Any, app: WSGIApplication, conf: cfg.ConfigOpts) -> Any:
+    try:
+        middleware = auth_token.AuthProtocol(app, {"oslo_config_config": conf, "delay_auth_decision": False})
+    except Exception as error:  # the plugins of keystoneauth have errors of their own
+        raise cfg.ConfigFileValueError(f"[keystone_authtoken] cannot be used: {error}") from error
+    if not conf.keystone_authtoken.auth_type:
+        raise cfg.ConfigFileValueError(
+            "auth_strategy is 'keystone' but [keystone_authtoken] does not say how to reach it: "
+            "set auth_type, auth_url and the service's credentials."
+        )
+    return middleware
 
 
 def _caller_of_token(environ: WSGIEnvironment) -> Caller:
