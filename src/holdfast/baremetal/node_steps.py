@@ -82,12 +82,12 @@ def run(services: Services, node: str, phase: str, generation: int) -> Outcome:
 
 
 def forget(services: Services, node: str, phase: str, generation: int) -> None:
-    """Clears the list and the step shown on the node."""
+    """Clears the list, the step shown on the node, and what its ramdisk said: that boot is over."""
     with nodes.working(services, node, generation) as task:
         task.node.driver_internal_info = {
             key: value
             for key, value in task.node.driver_internal_info.items()
-            if key not in (f"{phase}_steps", f"{phase}_step_index")
+            if key not in (f"{phase}_steps", f"{phase}_step_index", "agent_url")
         }
     _show(services, task, phase, {})
 

@@ -209,15 +209,27 @@ _STORED = ("driver_internal_info", "properties", "instance_info", "raid_config",
 
 
 def _store(connection: Connection, before: Task, after: Task) -> None:
-    changed = {
-        name: msgspec.json.encode(getattr(after.node, name)).decode()
-        for name in _STORED
-        if getattr(after.node, name) != getattr(before.node, name)
-    }
+    """Writes the keys the driver changed, and only those: a heartbeat or a patch may have changed others."""
+    changed = [name for name in _STORED if getattr(after.node, name) != getattr(before.node, name)]
     if changed:
-        connection.execute(update(nodes).where(nodes.c.id == after.node.id).values(**changed, updated_at=now()))
+        row = find(connection, after.node.uuid, lock=True)
+        values = {}
+        for name in changed:
+            document = msgspec.json.decode(getattr(row, name))
+            merged = _merge(document, getattr(before.node, name), getattr(after.node, name))
+            values[name] = msgspec.json.encode(merged).decode()
+        connection.execute(update(nodes).where(nodes.c.id == row.id).values(**values, updated_at=now()))
     _store_places(connection, tables.ports, before.ports, after.ports)
     _store_places(connection, tables.portgroups, before.portgroups, after.portgroups)
+
+
+def _merge(stored: dict[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    for key in before.keys() - after.keys():
+        stored.pop(key, None)
+    for key, value in after.items():
+        if key not in before or before[key] != value:
+            stored[key] = value
+    return stored
 
 
 def _store_places(

@@ -88,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
     if failures:
         console.print(f"{len(failures)} failed. Run the same command again to go on.", style="red")
         return 1
-    console.print(f"Look at them: baremetal --os-endpoint {options.url} node list", highlight=False)
+    console.print(f"Look at them: baremetal --os-endpoint {service.url} node list", highlight=False)
     return 0
 
 
@@ -169,17 +169,20 @@ class Service:
             session.close()
 
     def negotiate(self) -> None:
-        """Finds the newest version both sides know, and whether anybody is there at all."""
-        try:
-            answer = self._session().get(f"{self.url}/v1", timeout=TIMEOUT)
-        except requests.ConnectionError:
-            raise errors.Unavailable(
-                f"Nothing answers at {self.url}. Start the service with `holdfast serve`, or name it with --url."
-            ) from None
-        newest = parse(answer.headers.get("X-OpenStack-Ironic-API-Maximum-Version", ""))
-        if newest is None:
-            raise errors.Unavailable(f"{self.url} answers, but not as a bare-metal service. Check --url.")
-        self.version = min(newest, NEWEST)
+        """Finds the API and the newest version both sides know, and whether anybody is there at all."""
+        for endpoint in (self.url, f"{self.url}/baremetal"):
+            try:
+                answer = self._session().get(f"{endpoint}/v1", timeout=TIMEOUT)
+            except requests.ConnectionError:
+                raise errors.Unavailable(
+                    f"Nothing answers at {self.url}. "
+                    "Start the service with `holdfast serve`, or say where it is with --url."
+                ) from None
+            newest = parse(answer.headers.get("X-OpenStack-Ironic-API-Maximum-Version", ""))
+            if newest is not None:
+                self.url, self.version = endpoint, min(newest, NEWEST)
+                return
+        raise errors.Unavailable(f"{self.url} answers, but not as a bare-metal service. Check --url.")
 
     def get(self, path: str) -> Any:
         return self._send("GET", path).json()

@@ -8,12 +8,13 @@ from typing import Any
 from sqlalchemy import Connection, select
 
 from holdfast import config, errors
-from holdfast.baremetal import nodes, states
+from holdfast.baremetal import nodes, policies, scoping, states
 from holdfast.db import tables
-from holdfast.web import kinds, lists
+from holdfast.web import kinds, lists, patch
 from holdfast.web.kinds import BOOLEAN, NAME, OBJECT, SECRET_OBJECT, TIME, UUID, Kind, text
+from holdfast.web.policy import node_target
 from holdfast.web.resources import Field, Filter, LinkList, Resource
-from holdfast.web.routes import Reply, Request
+from holdfast.web.routes import Reply, Request, SubjectLoader
 from holdfast.web.versions import Version as V
 
 T = tables.nodes.c
@@ -149,16 +150,22 @@ NODE = Resource(
 )
 
 
-def subject(rule: str) -> Any:
+def subject(rule: str) -> SubjectLoader:
     """Loads the node named in the path and checks the rule against it: what every node route starts with."""
 
     def load(request: Request) -> Any:
+        given = ident(request)
         with request.services.db.read() as connection:
-            row = nodes.find(connection, ident(request))
-        request.services.policy.authorize(rule, request.caller, target(row))
+            row = nodes.find(connection, given)
+        request.services.policy.authorize_on_node(rule, request.caller, None, None, nodes.missing(given))
         return row
 
     return load
+
+
+def scope(noun: str) -> SubjectLoader:
+    """What a list may show to this caller; `Forbidden` if nothing at all."""
+    return lambda request: request.services.policy.scope(request.caller, noun)
 
 
 def ident(request: Request) -> str:
@@ -175,24 +182,20 @@ def ident(request: Request) -> str:
     return given
 
 
-def target(_row: Any) -> dict[str, Any]:
-    """What policy rules may look at. Nodes have no owner or lessee before 1.50."""
-    return {"node.owner": None, "node.lessee": None}
-
-
 def index(request: Request) -> Reply:
-    return lists.page(request, NODE)
+    return lists.page(request, NODE, where=scoping.visible(request.subject))
 
 
 def detail(request: Request) -> Reply:
-    return lists.page(request, NODE, detail=True)
+    return lists.page(request, NODE, where=scoping.visible(request.subject), detail=True)
 
 
 def show(request: Request) -> Reply:
     given = ident(request)
+    missing = nodes.missing(given)
+    request.services.policy.authorize_on_node("baremetal:node:get", request.caller, None, None, missing)
     where = T.uuid == given.lower() if kinds.is_uuid(given) else T.name == given
-    document = lists.one(request, NODE, where, nodes.missing(given).public)
-    return Reply(document=document)
+    return Reply(document=lists.one(request, NODE, where, missing.public))
 
 
 def create(request: Request) -> Reply:
@@ -210,6 +213,8 @@ def update(request: Request) -> Reply:
             raise errors.NewerVersionNeeded("The argument reset_interfaces needs API version 1.45 or later.")
         reset = bool(BOOLEAN.check("reset_interfaces", request.query["reset_interfaces"]))
     operations = NODE.check_patch(request.body, request.version)
+    for rule in policies.patch_rules(patch.root(operation) for operation in operations):
+        request.services.policy.authorize(rule, request.caller, node_target(None, None))
     for operation in operations:
         if operation["path"] == "/chassis_uuid" and operation["op"] == "remove" and request.version < V(1, 25):
             raise errors.NewerVersionNeeded("Removing chassis_uuid needs API version 1.25 or later.")

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 
 from holdfast import errors
-from holdfast.baremetal.api import bios, drivers, management, nodes, root, states
-from holdfast.baremetal.api.nodes import NODE, subject
+from holdfast.baremetal.api import bios, drivers, management, nodes, ramdisk, root, states
+from holdfast.baremetal.api.nodes import NODE, scope, subject
 from holdfast.baremetal.versions import NEGOTIATION
 from holdfast.web.kinds import BOOLEAN, text
 from holdfast.web.routes import Api, Param, Route
@@ -34,7 +34,7 @@ ROUTES: list[Route] = [
     Route("GET", "", root.versions, None, "The versions of this API."),
     Route("GET", "/v1", root.v1, None, "The collections of this API."),
     # nodes
-    Route("GET", "/v1/nodes", nodes.index, "baremetal:node:list_all", "List nodes.", lists=NODE),
+    Route("GET", "/v1/nodes", nodes.index, "baremetal:node:list_all", "List nodes.", lists=NODE, subject=scope("node")),
     Route(
         "GET",
         "/v1/nodes/detail",
@@ -42,6 +42,7 @@ ROUTES: list[Route] = [
         "baremetal:node:list_all",
         "List nodes with all fields.",
         lists=NODE,
+        subject=scope("node"),
     ),
     Route(
         "POST",
@@ -53,7 +54,7 @@ ROUTES: list[Route] = [
         body=NODE,
         shows=NODE,
     ),
-    Route("GET", N, nodes.show, "baremetal:node:get", "Show a node.", shows=NODE),
+    Route("GET", N, nodes.show, "baremetal:node:get", "Show a node.", shows=NODE, subject=lambda _request: None),
     _node(
         "PATCH",
         "",
@@ -182,6 +183,7 @@ ROUTES: list[Route] = [
         "Call a vendor method.",
         subject=subject("baremetal:node:vendor_passthru"),
     ),
+    *ramdisk.ROUTES,
     # drivers
     Route(
         "GET",

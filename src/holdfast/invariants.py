@@ -1,0 +1,122 @@
+"""What must hold whenever no flow is running: the promise that nothing is lost, as a function.
+
+`holdfast doctor` prints the violations; the crash and failure tests call this after every kill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from sqlalchemy import Connection, select
+
+from holdfast.baremetal import states
+from holdfast.baremetal.drivers.fake.power import FakePower
+from holdfast.db import tables
+from holdfast.services import Services
+
+Check = Callable[[Services, Connection], Iterator[str]]
+
+
+def violations(services: Services) -> list[str]:
+    """Every broken promise, as a sentence; empty when all is well."""
+    with services.db.read() as connection:
+        return [problem for check in CHECKS for problem in check(services, connection)]
+
+
+def every_lock_belongs_to_a_live_flow(_services: Services, connection: Connection) -> Iterator[str]:
+    table, flows = tables.nodes, tables.flows
+    live = set(
+        connection.execute(select(flows.c.id).where(flows.c.state.in_(("running", "stuck")))).scalars()
+    )
+    for uuid, holder in connection.execute(
+        select(table.c.uuid, table.c.reservation).where(table.c.reservation.is_not(None))
+    ):
+        if holder.partition("/")[2] not in live:
+            yield f"Node {uuid} is locked by {holder}, which is not running."
+
+
+def every_moving_node_has_its_flow(_services: Services, connection: Connection) -> Iterator[str]:
+    table = tables.nodes
+    moving = states.UNSTABLE - states.WAITING
+    for uuid, state in connection.execute(
+        select(table.c.uuid, table.c.provision_state).where(
+            table.c.provision_state.in_(moving), table.c.reservation.is_(None)
+        )
+    ):
+        yield f"Node {uuid} is {state!r} and nothing works on it."
+
+
+def every_power_change_has_its_flow(_services: Services, connection: Connection) -> Iterator[str]:
+    table = tables.nodes
+    for uuid, target in connection.execute(
+        select(table.c.uuid, table.c.target_power_state).where(
+            table.c.target_power_state.is_not(None), table.c.reservation.is_(None)
+        )
+    ):
+        yield f"Node {uuid} is on its way to {target!r} and nothing works on it."
+
+
+def targets_follow_from_states(_services: Services, connection: Connection) -> Iterator[str]:
+    table = tables.nodes
+    for row in connection.execute(
+        select(table.c.uuid, table.c.provision_state, table.c.target_provision_state)
+    ):
+        expected = {states.TARGETS.get(row.provision_state)}
+        if row.provision_state in (states.CLEANING, states.CLEANWAIT, states.CLEANFAIL):
+            expected.add(states.MANAGEABLE)
+        if row.target_provision_state not in expected:
+            yield (
+                f"Node {row.uuid} is {row.provision_state!r} with target {row.target_provision_state!r}, "
+                f"not {sorted(map(str, expected))}."
+            )
+
+
+def free_nodes_carry_nothing(_services: Services, connection: Connection) -> Iterator[str]:
+    table, targets = tables.nodes, tables.volume_targets
+    for (uuid,) in connection.execute(
+        select(table.c.uuid)
+        .where(table.c.provision_state == states.AVAILABLE, table.c.instance_info != "{}")
+        .where(table.c.instance_uuid.is_(None))
+    ):
+        yield f"Node {uuid} is available but still has the last instance's information."
+    for (uuid,) in connection.execute(
+        select(table.c.uuid)
+        .distinct()
+        .join_from(table, targets)
+        .where(table.c.provision_state.in_((states.CLEANING, states.CLEANWAIT)))
+    ):
+        yield f"Node {uuid} is being cleaned and still has volume targets."
+
+
+def fake_machines_are_what_the_rows_say(services: Services, connection: Connection) -> Iterator[str]:
+    """Of nodes at rest. A power state that is unknown has not been read yet."""
+    table = tables.nodes
+    rows = connection.execute(
+        select(table.c.uuid, table.c.power_state, table.c.provision_state).where(
+            table.c.driver == "fake-hardware", table.c.reservation.is_(None)
+        )
+    ).all()
+    power = services.drivers.interface("fake-hardware", "power", "fake") if rows else None
+    if not isinstance(power, FakePower):
+        return
+    for uuid, recorded, state in rows:
+        machine = power.machines.get(uuid)
+        if recorded is not None and machine.power_state != recorded:
+            yield f"Node {uuid} is recorded as {recorded!r} but its machine is {machine.power_state!r}."
+        if state == states.ACTIVE and not machine.disk:
+            yield f"Node {uuid} is active but its machine carries no instance."
+        if state == states.AVAILABLE and machine.disk:
+            yield f"Node {uuid} is available but its machine still carries an instance."
+        if machine.rescued != (state == states.RESCUE) and state in states.STABLE:
+            yield f"Node {uuid} is {state!r} but its machine {'runs' if machine.rescued else 'lacks'} a rescue ramdisk."
+
+
+CHECKS: tuple[Check, ...] = (
+    every_lock_belongs_to_a_live_flow,
+    every_moving_node_has_its_flow,
+    every_power_change_has_its_flow,
+    targets_follow_from_states,
+    free_nodes_carry_nothing,
+    fake_machines_are_what_the_rows_say,
+)
+
