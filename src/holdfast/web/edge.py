@@ -45,6 +45,8 @@ def build(services: Services, apis: Sequence[Api]) -> falcon.App[falcon.Request,
             by_path.setdefault(route.path, {})[route.method] = route
         for path, methods in by_path.items():
             app.add_route(api.prefix + path or "/", _resource(services, api, methods))
+    # Falcon has a handler of its own for its own errors; both kinds leave in the API's format.
+    app.add_error_handler(falcon.HTTPError, _unrouted(apis))
     app.add_error_handler(Exception, _unrouted(apis))
     return app
 
@@ -83,7 +85,15 @@ def _resource(services: Services, api: Api, methods: dict[str, Route]) -> Any:
     }
     if "on_get" in responders:
         responders.setdefault("on_head", responders["on_get"])
+    responders["on_options"] = staticmethod(_options(api, sorted(name[3:].upper() for name in responders)))
     return type("Routes", (), responders)()
+
+
+def _options(api: Api, methods: Sequence[str]) -> Callable[..., None]:
+    def respond(req: falcon.Request, resp: falcon.Response, **_path: str) -> None:
+        _send(api, req, resp, Reply(200, headers={"Allow": ", ".join(methods)}), f"req-{new_uuid()}")
+
+    return respond
 
 
 def _responder(services: Services, api: Api, route: Route) -> Callable[..., None]:
@@ -130,7 +140,7 @@ def _serve(
             raise _too_old(route)
     if not req.client_accepts_json and JSON not in (req.accept or ""):
         raise errors.NotAcceptable("This service speaks JSON only.")
-    query = dict(parse_qsl(req.query_string, keep_blank_values=True, max_num_fields=200))
+    query = _query(req.query_string)
     unknown = [] if route.any_query else sorted(query.keys() - known)
     if unknown:
         raise errors.UnknownArgument(f"Unknown argument: {', '.join(unknown)[:200]}.")
@@ -153,6 +163,13 @@ def _serve(
         services.policy.authorize(route.policy, request.caller)
     request.body = _body(services, route, req, request)
     return route.handler(request)
+
+
+def _query(text: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=200))
+    except ValueError:
+        raise errors.BadRequest("There are too many arguments in the query.") from None
 
 
 def _too_old(route: Route) -> errors.HoldfastError:
@@ -191,6 +208,8 @@ def _body(services: Services, route: Route, req: falcon.Request, request: Reques
 
 
 def _failure(api: Api, error: Exception, request_id: str) -> Reply:
+    if isinstance(error, falcon.HTTPError):  # what it finds wrong with a header, on first use
+        error = _from_falcon(error)
     if isinstance(error, OperationalError) or (isinstance(error, DBAPIError) and error.connection_invalidated):
         LOG.error("The database did not answer [%s]: %s", request_id, secrets.mask_text(str(error.orig)))
         error = errors.Unavailable("The database does not answer right now. Try again in a moment.")
@@ -239,7 +258,6 @@ def _unrouted(apis: Sequence[Api]) -> Callable[..., None]:
         headers: dict[str, str] = {}
         if isinstance(error, falcon.HTTPError):
             headers = dict(error.headers or {})
-            error = _from_falcon(error)
         reply = _failure(api, error, request_id)
         reply.headers.update(headers)
         _send(api, req, resp, reply, request_id)
