@@ -111,18 +111,25 @@ class TestManagement:
 
 
 class TestDeploy:
-    def test_the_deploy_step_puts_the_instance_on_the_disk_once(
-        self, drivers: Drivers, fleet: Machines
-    ) -> None:
+    def test_the_deploy_step_puts_the_instance_on_the_disk_once(self, drivers: Drivers, fleet: Machines) -> None:
         work = task(instance_uuid="i-1", instance_info={"image_source": "http://images/a.raw"})
+        drivers.deploy(work).prepare(work)
         for _ in range(2):
             assert drivers.deploy(work).execute_step(work, {"step": "deploy"}) is Outcome.DONE
-        assert fleet.get(UUID).disk == {"instance_uuid": "i-1", "image_source": "http://images/a.raw"}
+        disk = fleet.get(UUID).disk or {}
+        assert (disk["instance_uuid"], disk["image_source"]) == ("i-1", "http://images/a.raw")
         assert fleet.counts(UUID) == {"install": 1}
 
-    def test_tear_down_takes_it_off_and_cleaning_wipes_the_disk(
-        self, drivers: Drivers, fleet: Machines
-    ) -> None:
+    def test_a_rebuild_writes_the_same_image_again(self, drivers: Drivers, fleet: Machines) -> None:
+        work = task(instance_uuid="i-1", instance_info={"image_source": "http://images/a.raw"})
+        for _ in range(2):
+            drivers.deploy(work).prepare(work)
+            drivers.deploy(work).execute_step(work, {"step": "deploy"})
+        assert fleet.counts(UUID) == {"install": 2}
+        drivers.deploy(work).clean_up(work)
+        assert work.node.driver_internal_info == {}
+
+    def test_tear_down_takes_it_off_and_cleaning_wipes_the_disk(self, drivers: Drivers, fleet: Machines) -> None:
         work = task(instance_uuid="i-1")
         deploy = drivers.deploy(work)
         deploy.execute_step(work, {"step": "deploy"})
@@ -137,7 +144,7 @@ class TestDeploy:
     def test_adoption_believes_that_the_instance_was_there(self, drivers: Drivers, fleet: Machines) -> None:
         work = task(instance_uuid="i-1")
         drivers.deploy(work).take_over(work)
-        assert fleet.get(UUID).disk == {"instance_uuid": "i-1", "image_source": None}
+        assert (fleet.get(UUID).disk or {})["instance_uuid"] == "i-1"
         assert fleet.counts(UUID) == {"adopt": 1}
 
     def test_a_heartbeat_leaves_the_address_of_the_ramdisk(self, drivers: Drivers) -> None:
@@ -278,9 +285,7 @@ class TestBios:
     @pytest.mark.parametrize("settings", [None, [], "BootMode", [{"name": "BootMode"}], [1]])
     def test_settings_of_the_wrong_form_are_refused(self, drivers: Drivers, settings: Any) -> None:
         with pytest.raises(errors.DriverDataInvalid, match="settings"):
-            drivers.bios(task()).execute_step(
-                task(), {"step": "apply_configuration", "args": {"settings": settings}}
-            )
+            drivers.bios(task()).execute_step(task(), {"step": "apply_configuration", "args": {"settings": settings}})
 
 
 class TestRescue:
@@ -412,8 +417,7 @@ class TestFakeFail:
                 found += [
                     (kind, name)
                     for name, method in vars(type(interface)).items()
-                    if "task" in getattr(method, "__annotations__", {})
-                    and not name.startswith("get_supported")
+                    if "task" in getattr(method, "__annotations__", {}) and not name.startswith("get_supported")
                 ]
         return found
 
@@ -444,9 +448,7 @@ class TestFakeFail:
     @pytest.mark.parametrize(
         "wrong", [{"fake_wait": ["lunch"]}, {"fake_wait": 7}, {"fake_fail": [7]}, {"fake_fail": {"a": 1}}]
     )
-    def test_switches_of_the_wrong_form_fail_validation(
-        self, drivers: Drivers, wrong: dict[str, Any]
-    ) -> None:
+    def test_switches_of_the_wrong_form_fail_validation(self, drivers: Drivers, wrong: dict[str, Any]) -> None:
         work = task(driver_info=wrong)
         with pytest.raises(errors.DriverDataInvalid, match="fake_"):
             drivers.power(work).validate(work)

@@ -92,9 +92,7 @@ class TestComposition:
         assert drivers.types() == ["fake-hardware"]
         assert drivers.supports("fake-hardware")
         assert not drivers.supports("redfish")
-        with pytest.raises(
-            errors.BadRequest, match=r"'redfish' is not enabled here\. Use one of: fake-hardware"
-        ):
+        with pytest.raises(errors.BadRequest, match=r"'redfish' is not enabled here\. Use one of: fake-hardware"):
             drivers.defaults("redfish")
 
     def test_without_configuration_a_node_gets_what_its_type_prefers(self) -> None:

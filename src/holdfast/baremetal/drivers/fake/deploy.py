@@ -5,6 +5,7 @@ Power is not this interface's business: flows switch machines with the power int
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 from holdfast import secrets
@@ -12,10 +13,15 @@ from holdfast.baremetal.drivers.base import DeployInterface, Outcome, clean_step
 from holdfast.baremetal.drivers.fake.rehearsal import Simulated, can_fail, forget_wait, heard, must_wait
 from holdfast.baremetal.task import Node, Task
 
+# In driver_internal_info: which installation the deploy step belongs to.
+INSTALLATION = "fake_installation"
+
 
 class FakeDeploy(Simulated, DeployInterface):
     @can_fail
-    def prepare(self, task: Task) -> None: ...
+    def prepare(self, task: Task) -> None:
+        """Begins a new installation: a rebuild writes the same image again, a repeated step does not."""
+        task.node.driver_internal_info = {**task.node.driver_internal_info, INSTALLATION: str(uuid.uuid4())}
 
     @deploy_step(100)
     @can_fail
@@ -32,6 +38,8 @@ class FakeDeploy(Simulated, DeployInterface):
     @can_fail
     def clean_up(self, task: Task) -> None:
         forget_wait(task, "deploy")
+        info = task.node.driver_internal_info
+        task.node.driver_internal_info = {k: v for k, v in info.items() if k != INSTALLATION}
 
     @can_fail
     def take_over(self, task: Task) -> None:
@@ -67,4 +75,5 @@ def instance_of(node: Node) -> dict[str, Any]:
     return {
         "instance_uuid": node.instance_uuid,
         "image_source": secrets.mask_text(str(image)) if image else None,
+        "installation": node.driver_internal_info.get(INSTALLATION),
     }

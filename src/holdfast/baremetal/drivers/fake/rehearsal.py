@@ -51,9 +51,7 @@ class Simulated(Interface):
         if self._opened is None:
             section = self.conf.fake
             file = section.state_file or Path(self.conf.state_dir) / "fake-hardware.sqlite"
-            delays = {
-                what: section[f"{what}_delay"] for what in ("power", "deploy", "clean", "inspect", "rescue")
-            }
+            delays = {what: section[f"{what}_delay"] for what in ("power", "deploy", "clean", "inspect", "rescue")}
             self._opened = machines.shared(Path(file), delays)
         return self._opened
 

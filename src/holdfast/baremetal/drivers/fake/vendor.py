@@ -16,9 +16,7 @@ from holdfast.baremetal.task import Task
 
 class FakeVendor(Simulated, VendorInterface):
     methods = (
-        VendorMethod(
-            "echo", ("POST",), "Answers with the body it was sent.", is_async=False, exclusive=False
-        ),
+        VendorMethod("echo", ("POST",), "Answers with the body it was sent.", is_async=False, exclusive=False),
         VendorMethod(
             "effects",
             ("GET",),
