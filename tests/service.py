@@ -76,7 +76,13 @@ class Service:
 
 @contextmanager
 def serving(
-    state_dir: Path, *, database: str | None = None, workers: int = 1, port: int | None = None, **settings: str
+    state_dir: Path,
+    *,
+    database: str | None = None,
+    workers: int = 1,
+    port: int | None = None,
+    config_file: Path | None = None,
+    **settings: str,
 ) -> Iterator[Service]:
     """A service that is ready; `settings` are options such as `flows__step_attempts="1"`."""
     state_dir.mkdir(parents=True, exist_ok=True)
@@ -85,6 +91,8 @@ def serving(
     if database is not None:
         environment["HOLDFAST_DATABASE__CONNECTION"] = database
     command = [sys.executable, "-m", "holdfast", "serve", "--port", str(port), "--workers", str(workers)]
+    if config_file is not None:
+        command += ["--config-file", str(config_file)]
     with (state_dir / "log").open("ab") as log:
         process = subprocess.Popen(
             [*command, "--state-dir", str(state_dir)],
