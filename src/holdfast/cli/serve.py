@@ -8,6 +8,7 @@ import fcntl
 import logging
 import os
 import signal
+import socket
 import sys
 from multiprocessing import util
 from pathlib import Path
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
         auth.check(conf)
         Policy(conf, policies.RULES)  # a policy file that cannot be read is better found now
         check_workers(conf)
+        check_port(conf.api.host, conf.api.port)
         state_dir.mkdir(parents=True, exist_ok=True)
         lock = hold(state_dir) if conf.database.connection is None else None
     except (cfg.Error, OSError) as error:
@@ -110,6 +112,20 @@ def check_workers(conf: cfg.ConfigOpts) -> None:
             "More than one worker needs PostgreSQL: set [database] connection "
             "(or HOLDFAST_DATABASE__CONNECTION=postgresql+psycopg://user:password@host/name)."
         )
+
+
+def check_port(host: str, port: int) -> None:
+    """Workers share the port between them, so the kernel would let a second service share it, too."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise OSError(
+                f"cannot listen on {host} port {port} ({error.strerror}). "
+                "Stop what runs there, or choose another --port."
+            ) from None
 
 
 def hold(state_dir: Path) -> Any:

@@ -37,6 +37,8 @@ def build(services: Services, apis: Sequence[Api]) -> falcon.App[falcon.Request,
     app: falcon.App[falcon.Request, falcon.Response] = falcon.App(
         middleware=[_Paths(apis)], media_type=JSON, sink_before_static_route=False
     )
+    # An answer without a body has no content type: ironicclient tries to decode what claims to be JSON.
+    app.resp_options.default_media_type = None  # type: ignore[assignment]
     app.req_options.strip_url_path_trailing_slash = True
     app.req_options.auto_parse_form_urlencoded = False
     for api in apis:
