@@ -214,9 +214,7 @@ for turn in itertools.count():
 
 
 @pytest.mark.parametrize("after", [1, 20, 77])
-def test_a_writer_killed_at_any_moment_leaves_state_log_and_counters_that_agree(
-    file: Path, after: int
-) -> None:
+def test_a_writer_killed_at_any_moment_leaves_state_log_and_counters_that_agree(file: Path, after: int) -> None:
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(file)], stdout=subprocess.PIPE, text=True)
     assert writer.stdout is not None
     with writer, writer.stdout as told:
@@ -234,14 +232,10 @@ def test_a_writer_killed_at_any_moment_leaves_state_log_and_counters_that_agree(
     assert fleet.set_power(NODE, POWER_OFF if last.effect == POWER_ON else POWER_ON, generation=1)
 
 
-def test_a_delay_passes_partly_before_and_partly_after_the_effect(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_delay_passes_partly_before_and_partly_after_the_effect(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = Machines(file, {"power": 4.0})
     seen: list[tuple[float, str]] = []
-    monkeypatch.setattr(
-        machines.time, "sleep", lambda seconds: seen.append((seconds, fleet.get(NODE).power_state))
-    )
+    monkeypatch.setattr(machines.time, "sleep", lambda seconds: seen.append((seconds, fleet.get(NODE).power_state)))
     fleet.set_power(NODE, POWER_ON, generation=1)
     assert seen == [(2.0, POWER_OFF), (2.0, POWER_ON)]
 

@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -24,7 +25,6 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from holdfast import errors
-from holdfast.db.engine import now
 
 POWER_ON = "power on"
 POWER_OFF = "power off"
@@ -299,11 +299,12 @@ def _write_down(db: sqlite3.Connection, node: str, happening: Happening, generat
         "ON CONFLICT (node, effect) DO UPDATE SET count = count + 1",
         (node, happening.effect),
     )
+    moment = datetime.now(UTC).isoformat(timespec="microseconds")
     (number,) = db.execute("SELECT sum(count) FROM counters WHERE node = ?", (node,)).fetchone()
     db.execute(
         "INSERT OR REPLACE INTO effects (node, slot, number, effect, detail, generation, at) "
         "VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (node, number % EFFECTS_KEPT, number, happening.effect, happening.detail, generation, now()),
+        (node, number % EFFECTS_KEPT, number, happening.effect, happening.detail, generation, moment),
     )
 
 

@@ -150,7 +150,8 @@ class TestDeploy:
     def test_a_heartbeat_leaves_the_address_of_the_ramdisk(self, drivers: Drivers) -> None:
         work = task(driver_internal_info={"kept": 1})
         drivers.deploy(work).heartbeat(work, "http://192.0.2.7:9999", agent_version="11")
-        assert work.node.driver_internal_info == {"kept": 1, "agent_url": "http://192.0.2.7:9999"}
+        info = work.node.driver_internal_info
+        assert (info["kept"], info["agent_url"]) == (1, "http://192.0.2.7:9999")
 
     def test_the_power_of_the_machine_is_left_alone(self, drivers: Drivers, fleet: Machines) -> None:
         work = task(instance_uuid="i-1")
@@ -386,6 +387,13 @@ class TestFakeWait:
         drivers.deploy(work).heartbeat(work, "http://192.0.2.7:9999")
         assert WAITS[phase](drivers, work) is not Outcome.WAIT
         assert "fake_wait" not in work.node.driver_internal_info
+
+    def test_a_heartbeat_the_service_recorded_itself_counts(self, drivers: Drivers, phase: str) -> None:
+        work = self.waiting(phase)
+        work.node.driver_internal_info = {"agent_last_heartbeat": "2024-05-01T10:00:00"}
+        assert WAITS[phase](drivers, work) is Outcome.WAIT
+        work.node.driver_internal_info["agent_last_heartbeat"] = "2024-05-01T10:00:20"
+        assert WAITS[phase](drivers, work) is not Outcome.WAIT
 
     def test_the_next_time_it_waits_again(self, drivers: Drivers, phase: str) -> None:
         work = self.waiting(phase)

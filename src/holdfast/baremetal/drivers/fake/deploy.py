@@ -6,11 +6,12 @@ Power is not this interface's business: flows switch machines with the power int
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, datetime
 from typing import Any
 
 from holdfast import secrets
 from holdfast.baremetal.drivers.base import DeployInterface, Outcome, clean_step, deploy_step
-from holdfast.baremetal.drivers.fake.rehearsal import Simulated, can_fail, forget_wait, heard, must_wait
+from holdfast.baremetal.drivers.fake.rehearsal import LAST_HEARTBEAT, Simulated, can_fail, forget_wait, must_wait
 from holdfast.baremetal.task import Node, Task
 
 # In driver_internal_info: which installation the deploy step belongs to.
@@ -65,8 +66,12 @@ class FakeDeploy(Simulated, DeployInterface):
 
     @can_fail
     def heartbeat(self, task: Task, callback_url: str, agent_version: str | None = None, **more: Any) -> None:
-        heard(task)
-        task.node.driver_internal_info = {**task.node.driver_internal_info, "agent_url": callback_url}
+        info = task.node.driver_internal_info
+        task.node.driver_internal_info = {
+            **info,
+            "agent_url": callback_url,
+            LAST_HEARTBEAT: datetime.now(UTC).isoformat(),
+        }
 
 
 def instance_of(node: Node) -> dict[str, Any]:

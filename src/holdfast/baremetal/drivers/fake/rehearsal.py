@@ -4,8 +4,8 @@
 - `fake_wait`: phases (clean, deploy, inspect, rescue) in which the machine pretends to boot a ramdisk:
   the work stops and goes on with the node's next heartbeat.
 
-Both take a JSON list, or text with commas. How far a wait has come is kept in `driver_internal_info`
-under `fake_wait`: {phase: "waiting" until the heartbeat, "heard" after it}.
+Both take a JSON list, or text with commas. What waits is kept in `driver_internal_info` under
+`fake_wait`: {phase: the last heartbeat when the wait began}. A later heartbeat ends it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from holdfast.sim import machines
 from holdfast.sim.machines import Machines
 
 PHASES = ("clean", "deploy", "inspect", "rescue")
-WAITING, HEARD = "waiting", "heard"
+# Where the service, or the deploy interface, records when the ramdisk called.
+LAST_HEARTBEAT = "agent_last_heartbeat"
 
 PROPERTIES = {
     "fake_fail": "Calls that fail on this node, to rehearse failures: a list such as "
@@ -83,17 +84,14 @@ def can_fail(method: F) -> F:
 
 def must_wait(task: Task, phase: str) -> bool:
     """Whether this phase still has to wait for a heartbeat; the answer after one is no, once."""
-    marks = _marks(task.node)
-    if phase not in _names(task.node, "fake_wait") or marks.get(phase) == HEARD:
+    if phase not in _names(task.node, "fake_wait"):
+        return False
+    last, marks = task.node.driver_internal_info.get(LAST_HEARTBEAT), _marks(task.node)
+    if phase in marks and marks[phase] != last:
         forget_wait(task, phase)
         return False
-    _mark(task.node, {**marks, phase: WAITING})
+    _mark(task.node, {**marks, phase: last})
     return True
-
-
-def heard(task: Task) -> None:
-    """A heartbeat came: whatever waits may go on."""
-    _mark(task.node, dict.fromkeys(_marks(task.node), HEARD))
 
 
 def forget_wait(task: Task, phase: str) -> None:
@@ -101,12 +99,12 @@ def forget_wait(task: Task, phase: str) -> None:
     _mark(task.node, {name: mark for name, mark in _marks(task.node).items() if name != phase})
 
 
-def _marks(node: Node) -> Mapping[str, str]:
+def _marks(node: Node) -> Mapping[str, str | None]:
     marks = node.driver_internal_info.get("fake_wait")
     return marks if isinstance(marks, dict) else {}
 
 
-def _mark(node: Node, marks: Mapping[str, str]) -> None:
+def _mark(node: Node, marks: Mapping[str, str | None]) -> None:
     rest: dict[str, Any] = {k: v for k, v in node.driver_internal_info.items() if k != "fake_wait"}
     node.driver_internal_info = {**rest, "fake_wait": dict(marks)} if marks else rest
 
