@@ -12,7 +12,7 @@ from holdfast import errors
 from holdfast.db.tables import flow_steps, flows
 from holdfast.flows.engine import Engine
 from holdfast.flows.flow import NOTHING, Flow, Next, Registry, Step, Work
-from tests.flows.toy import BUILD, CHAIN, Thing, World, launched, make_engine, settle
+from tests.flows.toy import BUILD, CHAIN, Thing, World, launched, make_engine, settle, wait_for
 
 ALL = ["thing.ground.made", "thing.look.made", "thing.paint.made", "thing.roof.made", "thing.walls.made"]
 
@@ -202,6 +202,7 @@ def test_a_result_that_is_no_json_fails_the_step(database_url: str, journal_url:
 def test_a_run_that_takes_too_long_says_which_flow_goes_on(engine: Engine, world: World) -> None:
     with pytest.raises(errors.Unavailable) as caught:
         engine.run(BUILD, Thing(world=str(world.path), wait_at="look.do"), timeout=0.01)
+    wait_for(world.path / "waiting")
     assert rows(engine)[0].id in caught.value.public
     (world.path / "go").touch()
     assert list(settle(engine).values()) == ["done"]

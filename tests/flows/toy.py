@@ -57,14 +57,21 @@ class World:
         os.close(log)
 
 
+def wait_for(path: Path, timeout: float = 60) -> None:
+    deadline = time.monotonic() + timeout
+    while not path.exists():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{path} does not come.")
+        time.sleep(0.01)
+
+
 def _act(name: str, direction: str, effect: Callable[[Path], None]) -> Callable[[Work, Thing], Any]:
     def action(work: Work, params: Thing) -> dict[str, Any]:
         world = World(Path(params.world))
         world.write(f"{name}.{direction}:{work.generation}")
         if params.wait_at == f"{name}.{direction}":
             (world.path / "waiting").touch()
-            while not (world.path / "go").exists():
-                time.sleep(0.01)
+            wait_for(world.path / "go")
         if params.at == f"{name}.{direction}" and not (world.path / "mended").exists():
             if params.how == "refuse":
                 raise errors.NodeLocked("Thing is locked; password=hunter2")
