@@ -43,8 +43,7 @@ bench: $(STAMP)  ## measure beside a real Ironic (QUICK=1: five minutes)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)
 
 docs: $(STAMP)  ## write the generated pages of docs/ anew
-	$(BIN)/holdfast openapi > docs/openapi.json
-	$(BIN)/python -m docs.generate
+	$(BIN)/python docs/generate.py
 
 clean:  ## remove what the targets above made
 	rm -rf $(VENV) .venv-keystone .bench state .mypy_cache .ruff_cache .pytest_cache
