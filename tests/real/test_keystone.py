@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import subprocess
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import falcon.testing
+import openstack
+import openstack.exceptions
 import pytest
+import requests
 
 from holdfast import config
 from holdfast.web import auth
 from tests import keystone as real_keystone
 from tests.keystone import PEOPLE, Keystone
+from tests.service import Service, serving
 
 keystone = real_keystone.keystone
 pytestmark = [
@@ -84,9 +92,7 @@ def test_implied_roles_arrive_with_the_token(keystone: Keystone, door: Door, ins
     assert inside.callers[0].roles >= {"admin", "member", "reader"}
 
 
-@pytest.mark.parametrize(
-    "token", [None, "", "nonsense", "gAAAAABmmmmm", "x" * 4000, "ключ".encode().decode("latin-1")]
-)
+@pytest.mark.parametrize("token", [None, "", "nonsense", "gAAAAABmmmmm", "x" * 4000, "ключ".encode().decode("latin-1")])
 def test_no_token_and_a_made_up_token_are_refused_with_the_address_of_keystone(
     keystone: Keystone, door: Door, inside: Inside, token: str | None
 ) -> None:
@@ -118,9 +124,7 @@ def test_an_expired_token_is_refused_even_if_it_was_good_a_moment_ago(
     assert len(inside.callers) == 1
 
 
-def test_a_domain_token_gets_in_without_project_or_system_scope(
-    keystone: Keystone, door: Door, inside: Inside
-) -> None:
+def test_a_domain_token_gets_in_without_project_or_system_scope(keystone: Keystone, door: Door, inside: Inside) -> None:
     keystone.grant_on_domain("project-admin", "admin")
     assert get(door(), keystone.token("project-admin", "domain")[0]).status_code == 200
     (caller,) = inside.callers
@@ -181,3 +185,115 @@ def test_delaying_the_decision_in_the_configuration_opens_nothing(door: Door, in
 def test_an_error_of_the_application_is_not_taken_for_one_of_keystone(keystone: Keystone, door: Door) -> None:
     with pytest.raises(RuntimeError, match="a bug"):
         get(door(), keystone.token("system-reader")[0], "/v1/bug")
+
+
+# -- the whole service, and clients that know nothing of it
+
+
+@pytest.fixture(scope="module")
+def cloud(keystone: Keystone, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """`holdfast serve` that asks Keystone, in Keystone's catalogue; clouds.yaml has everybody in it."""
+    directory = tmp_path_factory.mktemp("cloud")
+    file = directory / "holdfast.conf"
+    file.write_text("[DEFAULT]\nauth_strategy = keystone\n" + keystone.authtoken_section())
+    with serving(directory / "state", config_file=file) as service:
+        keystone.register_baremetal(service.baremetal)
+        clouds = {
+            user: {"auth_type": "password", "auth": keystone.auth(user), "region_name": "RegionOne"} for user in PEOPLE
+        }
+        service.clouds.write_text(json.dumps({"clouds": clouds}))
+        yield service
+
+
+def call(cloud: Service, token: str | None, method: str, path: str, document: Any = None) -> requests.Response:
+    headers = {"X-OpenStack-Ironic-API-Version": "latest", **({"X-Auth-Token": token} if token else {})}
+    return requests.request(method, cloud.baremetal + path, json=document, headers=headers, timeout=60)
+
+
+def command(cloud: Service, user: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The unmodified `baremetal` command of python-ironicclient."""
+    program = Path(sys.executable).parent / "baremetal"
+    settings = {**os.environ, "OS_CLIENT_CONFIG_FILE": str(cloud.clouds), "OS_CLOUD": user}
+    return subprocess.run([program, *arguments], env=settings, capture_output=True, text=True, timeout=120)
+
+
+def node_of(cloud: Service, keystone: Keystone) -> str:
+    answer = call(cloud, keystone.token("system-admin")[0], "POST", "/v1/nodes", {"driver": "fake-hardware"})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["uuid"])
+
+
+def test_the_service_refuses_callers_without_a_token(cloud: Service, keystone: Keystone) -> None:
+    for token in (None, "nonsense"):
+        answer = call(cloud, token, "GET", "/v1/nodes")
+        assert answer.status_code == 401
+        assert answer.headers["WWW-Authenticate"] == f'Keystone uri="{keystone.url}"'
+
+
+def test_public_paths_of_the_service_stay_open(cloud: Service) -> None:
+    for path in ("/baremetal", "/baremetal/v1", "/baremetal/v1/", "/healthz", "/readyz"):
+        assert cloud.request("GET", path).status_code == 200
+    assert call(cloud, None, "GET", "/v1/lookup?node_uuid=1be26c0b-03f2-4d2e-ae87-c02d7f33c123").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("user", "listing", "showing", "switching", "enrolling"),
+    [
+        ("system-admin", 200, 200, 202, 201),
+        ("system-member", 200, 200, 202, 403),
+        ("system-reader", 200, 200, 403, 403),
+        ("project-admin", 200, 404, 404, 403),
+        ("project-reader", 200, 404, 404, 403),
+        ("holdfast", 200, 404, 404, 403),
+    ],
+)
+def test_the_service_lets_each_role_do_its_own(
+    cloud: Service, keystone: Keystone, user: str, listing: int, showing: int, switching: int, enrolling: int
+) -> None:
+    node = node_of(cloud, keystone)
+    token, _ = keystone.token(user)
+    listed = call(cloud, token, "GET", "/v1/nodes")
+    assert listed.status_code == listing
+    assert bool(listed.json()["nodes"]) is user.startswith("system")
+    assert call(cloud, token, "GET", f"/v1/nodes/{node}").status_code == showing
+    power = call(cloud, token, "PUT", f"/v1/nodes/{node}/states/power", {"target": "power on"})
+    assert power.status_code == switching
+    assert call(cloud, token, "POST", "/v1/nodes", {"driver": "fake-hardware"}).status_code == enrolling
+
+
+def test_the_baremetal_command_finds_the_service_in_the_catalogue_and_logs_in(cloud: Service) -> None:
+    created = command(cloud, "system-admin", "node", "create", "--driver", "fake-hardware", "-f", "json")
+    assert created.returncode == 0, created.stderr
+    uuid = json.loads(created.stdout)["uuid"]
+    shown = command(cloud, "system-reader", "node", "show", uuid, "--fields", "driver", "-f", "json")
+    assert json.loads(shown.stdout)["driver"] == "fake-hardware", shown.stderr
+    refused = command(cloud, "system-reader", "node", "delete", uuid)
+    assert refused.returncode != 0
+    assert "baremetal:node:delete" in refused.stdout + refused.stderr
+    hidden = command(cloud, "project-member", "node", "show", uuid)
+    assert hidden.returncode != 0
+    assert "could not be found" in hidden.stdout + hidden.stderr
+    assert command(cloud, "system-admin", "node", "delete", uuid).returncode == 0
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of its own inside
+def test_openstacksdk_finds_the_service_in_the_catalogue_and_logs_in(
+    cloud: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(cloud.clouds))
+    with openstack.connect(cloud="system-admin") as admin, openstack.connect(cloud="system-reader") as reader:
+        node = admin.baremetal.create_node(driver="fake-hardware", provision_state="enroll")
+        assert reader.baremetal.get_node(node.id).driver == "fake-hardware"
+        with pytest.raises(openstack.exceptions.ForbiddenException):
+            reader.baremetal.delete_node(node.id)
+        admin.baremetal.delete_node(node.id)
+    with openstack.connect(cloud="project-member") as member:
+        assert list(member.baremetal.nodes()) == []
+
+
+def test_no_token_or_password_is_in_the_log_of_the_service(cloud: Service, keystone: Keystone) -> None:
+    token, _ = keystone.token("system-reader")
+    call(cloud, token, "GET", "/v1/nodes")
+    call(cloud, token + "x", "GET", "/v1/nodes")
+    assert token not in cloud.log
+    assert not any(password in cloud.log for password in keystone.passwords.values())
