@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,7 @@ SERVICE = Caller(user_id="nova", project_id="s", project_name="service", roles=f
 
 def build(strategy: str = "keystone", rules: Any = policies.RULES, **overrides: Any) -> Policy:
     given = {("DEFAULT", name): value for name, value in overrides.items()}
-    return Policy(
-        config.load(environment={}, overrides={("DEFAULT", "auth_strategy"): strategy, **given}), rules
-    )
+    return Policy(config.load(environment={}, overrides={("DEFAULT", "auth_strategy"): strategy, **given}), rules)
 
 
 @pytest.fixture(scope="module")
@@ -242,9 +241,7 @@ def test_a_policy_file_written_for_ironic_finds_the_names_it_refers_to(tmp_path:
 
 def test_a_policy_file_that_is_not_there_is_refused_at_the_start(tmp_path: Path) -> None:
     settings = tmp_path / "holdfast.conf"
-    settings.write_text(
-        f"[DEFAULT]\nauth_strategy = keystone\n[oslo_policy]\npolicy_file = {tmp_path}/none.yaml\n"
-    )
+    settings.write_text(f"[DEFAULT]\nauth_strategy = keystone\n[oslo_policy]\npolicy_file = {tmp_path}/none.yaml\n")
     with pytest.raises(cfg.ConfigFileValueError, match=r"none\.yaml"):
         Policy(config.load([str(settings)], environment={}), policies.RULES)
 
@@ -285,6 +282,12 @@ def test_rules_refer_only_to_rules_that_exist(caplog: pytest.LogCaptureFixture) 
     """oslo.policy finds dangling references and circles when it loads, and only logs them."""
     caplog.set_level(logging.WARNING)
     assert build()._enforcer.check_rules(raise_on_violation=True)
+
+
+def test_the_tools_of_oslo_policy_get_the_same_rules() -> None:
+    (entry,) = entry_points(group="oslo.policy.policies", name="holdfast")
+    listed = {rule.name: rule.check_str for rule in entry.load()()}
+    assert listed == {rule.name: rule.check for rule in policies.RULES}
 
 
 def test_every_rule_of_the_api_names_the_scopes_it_accepts() -> None:

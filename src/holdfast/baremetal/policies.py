@@ -8,10 +8,11 @@ dozen grants below are rules too, so a policy file can change what, say, `node_u
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from holdfast.config import INTERFACES
 from holdfast.web.auth import Caller
-from holdfast.web.policy import ANYBODY, NOBODY, Policy, Rule, node_target
+from holdfast.web.policy import ANYBODY, NOBODY, Policy, Rule, defaults, node_target
 
 SYSTEM = ("system",)
 ANY_SCOPE = ("system", "project")
@@ -247,6 +248,12 @@ RULES: tuple[Rule, ...] = (
     *_granted(_BY_GRANT, ANY_SCOPE),
     *_granted(_SYSTEM_ONLY, SYSTEM),
 )
+
+
+def list_rules() -> list[Any]:
+    """What oslopolicy-sample-generator and its siblings ask for, by entry point."""
+    return defaults(RULES)
+
 
 # A patch of these fields needs the rule beside them; of all others `baremetal:node:update`.
 _PATCH_RULES = {

@@ -158,17 +158,22 @@ def _credentials(caller: Caller) -> dict[str, Any]:
     }
 
 
+def defaults(rules: Sequence[Rule]) -> list[Any]:
+    """The rules as oslo.policy and its tools (oslopolicy-sample-generator, say) want them."""
+    from oslo_policy import policy
+
+    return [
+        policy.RuleDefault(rule.name, rule.check, rule.description, scope_types=list(rule.scopes) or None)
+        for rule in rules
+    ]
+
+
 def _enforcer(conf: cfg.ConfigOpts, rules: Sequence[Rule]) -> Any:
     from oslo_policy import policy
 
     enforcer = policy.Enforcer(conf)
     enforcer.suppress_default_change_warnings = True
-    enforcer.register_defaults(
-        [
-            policy.RuleDefault(rule.name, rule.check, rule.description, scope_types=list(rule.scopes) or None)
-            for rule in rules
-        ]
-    )
+    enforcer.register_defaults(defaults(rules))
     configured = conf.oslo_policy.policy_file
     if Path(configured).is_absolute() and not Path(configured).exists():
         raise cfg.ConfigFileValueError(f"[oslo_policy] policy_file {configured} does not exist.")
