@@ -250,7 +250,8 @@ def _in_plain_words(error: Exception, access: Access, what: str, timeout: int) -
         return errors.DriverFailed(f"{bmc} does not allow its user to {what}: check the user's role on the BMC.")
     if status == 404:
         return errors.DriverFailed(
-            f"{bmc} could not {what}: it knows no {access.system_id or 'such system'}. Check redfish_system_id."
+            f"{bmc} could not {what}: it knows no {access.system_id or 'such system'}. "
+            "Check redfish_address and redfish_system_id."
         )
     if status in NOT_THERE or isinstance(error, refusals.MissingActionError):
         return errors.UnsupportedByDriver(f"{bmc} has no way to {what}.")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sushy import BootSourceOverrideMode, ProcessorArchitecture
+from sushy.exceptions import MalformedAttributeError, ServerSideError
 
 from holdfast.baremetal.drivers.base import InspectInterface, Inspection
 from holdfast.baremetal.drivers.redfish.access import PROPERTIES, read_access
@@ -41,7 +42,7 @@ class RedfishInspect(InspectInterface):
 def _inspect(system: Any, node: Node) -> Inspection:
     properties = {}
     for name, read in READERS.items():
-        value = if_there(read, system)
+        value = _told(read, system)
         if value:
             properties[name] = value
         else:
@@ -51,14 +52,14 @@ def _inspect(system: Any, node: Node) -> Inspection:
     if mode and "boot_mode" not in node.capabilities():
         merged = {**node.capabilities(), "boot_mode": mode}
         properties["capabilities"] = ",".join(f"{key}:{value}" for key, value in merged.items())
-    macs = if_there(lambda system: mac_addresses(system, enabled_only=True), system)
+    macs = _told(lambda system: mac_addresses(system, enabled_only=True), system)
     return Inspection(properties, tuple(macs or ()))
 
 
 def _cpus(system: Any) -> int | None:
     """Logical processors: what an operating system will count."""
     summary = (system.json.get("ProcessorSummary") or {}).get("LogicalProcessorCount")
-    return int(summary) if summary else if_there(lambda system: system.processors.summary.count, system)
+    return int(summary) if summary else _told(lambda system: system.processors.summary.count, system)
 
 
 def _cpu_arch(system: Any) -> str | None:
@@ -74,7 +75,7 @@ def _memory_mb(system: Any) -> int | None:
 def _local_gb(system: Any) -> int | None:
     """Size of the largest disk an operating system would see: a RAID volume, or else a drive."""
     for sizes in (_volume_sizes, _drive_sizes, _simple_sizes):
-        found = [size for size in if_there(sizes, system) or () if size]
+        found = [size for size in _told(sizes, system) or () if size]
         if found:
             return int(max(found)) // GIB
     return None
@@ -84,7 +85,7 @@ def _volume_sizes(system: Any) -> list[int | None]:
     return [
         volume.capacity_bytes
         for storage in system.storage.get_members()
-        for volume in if_there(lambda storage: storage.volumes.get_members(), storage) or ()
+        for volume in _told(lambda storage: storage.volumes.get_members(), storage) or ()
     ]
 
 
@@ -94,6 +95,16 @@ def _drive_sizes(system: Any) -> list[int | None]:
 
 def _simple_sizes(system: Any) -> list[int | None]:
     return [disk.capacity_bytes for storage in system.simple_storage.get_members() for disk in storage.devices or ()]
+
+
+def _told(read: Callable[[Any], Any], resource: Any) -> Any:
+    """What `read` finds, None where the BMC lacks it or breaks down over it: one bad page of its many
+    must not spoil the others. A refused login or silence ends the inspection."""
+    try:
+        return if_there(read, resource)
+    except (ServerSideError, MalformedAttributeError) as error:
+        LOG.warning("A BMC failed to describe a part of its machine: %s", type(error).__name__)
+        return None
 
 
 # property: how to read it
