@@ -16,6 +16,8 @@ class Stream(Protocol):
 
 # A string, or one structural character. Strings are matched to be skipped.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+# The one character JSON can spell and PostgreSQL cannot keep. An even number of backslashes spells backslashes.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def read(stream: Stream, length: int | None, most: int) -> bytes:
@@ -31,6 +33,8 @@ def read(stream: Stream, length: int | None, most: int) -> bytes:
 def parse(content: bytes, depth: int, keys: int) -> Any:
     """The JSON document in the body."""
     _check_shape(content, depth, keys)
+    if _NUL.search(content):
+        raise errors.BadRequest("The request body must not contain NUL characters.")
     try:
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

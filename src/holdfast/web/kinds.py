@@ -98,6 +98,14 @@ def _check_name(field: str, value: Any) -> str | None:
     return value
 
 
+def _check_ident(field: str, value: Any) -> str:
+    if isinstance(value, str) and is_uuid(value):
+        return str(uuids.UUID(value))
+    if isinstance(value, str) and _NAME.fullmatch(value):
+        return value
+    raise errors.InvalidValue(f"{field} must be a UUID or a name: 1 to 255 letters, digits or any of -._~.")
+
+
 def _check_mac(field: str, value: Any) -> str | None:
     if value is None:
         return None
@@ -127,10 +135,7 @@ def _check_object(field: str, value: Any) -> str:
         return "{}"
     if not isinstance(value, dict):
         raise errors.InvalidValue(f"{field} must be a JSON object.")
-    encoded = msgspec.json.encode(value).decode()
-    if "\\u0000" in encoded:
-        raise errors.InvalidValue(f"{field} must not contain NUL characters.")
-    return encoded
+    return msgspec.json.encode(value).decode()
 
 
 def _refuse_surrogates(field: str, value: str) -> None:
@@ -150,6 +155,7 @@ def _masked(stored: str) -> msgspec.Raw:
 
 UUID = Kind(_check_uuid, {"type": ["string", "null"], "format": "uuid"})
 NAME = Kind(_check_name, {"type": ["string", "null"], "maxLength": 255})
+IDENT = Kind(_check_ident, {"type": "string", "minLength": 1, "maxLength": 255})  # a UUID or a name
 MAC = Kind(_check_mac, {"type": ["string", "null"], "pattern": "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$"})
 BOOLEAN = Kind(_check_boolean, {"type": ["boolean", "null"]}, show=bool, load=bool, empty=False)
 INTEGER = Kind(_check_integer, {"type": "integer"})
