@@ -16,6 +16,7 @@ from holdfast.baremetal.api.routes import API as BAREMETAL
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.flows import FLOWS
 from holdfast.db.engine import Database
+from holdfast.flows.api import API as FLOWS_API
 from holdfast.flows.engine import Engine
 from holdfast.services import Services
 from holdfast.web import auth, edge, health, metrics
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 # Every API of this service; paths nobody else claims belong to the last one.
-APIS = [BAREMETAL, health.API]
+APIS = [BAREMETAL, FLOWS_API, health.API]
 
 
 def build_services(conf: cfg.ConfigOpts) -> Services:

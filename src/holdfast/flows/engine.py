@@ -111,9 +111,7 @@ class Engine:
 
         # Bound to this life of the process: a thread that outlives it still carries the old name.
         @DBOS.workflow(name="holdfast.flow", max_recovery_attempts=None)
-        def workflow(
-            flow_id: str, kind: str, params: str, run: int, request_id: str | None, chained: bool
-        ) -> None:
+        def workflow(flow_id: str, kind: str, params: str, run: int, request_id: str | None, chained: bool) -> None:
             self._execute(process, flow_id, kind, params, run, request_id, chained)
 
         process = Process(

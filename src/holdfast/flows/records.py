@@ -17,14 +17,11 @@ FINISHED = ("done", "unwound", "abandoned")
 PURGE_BATCH = 500
 
 NEXT_ACTIONS = {
-    "running": (
-        "Nothing: step {step} is under way. To give the flow up: holdfast flow abandon {id} --reason WHY"
-    ),
+    "running": ("Nothing: step {step} is under way. To give the flow up: holdfast flow abandon {id} --reason WHY"),
     "done": "Nothing: it is done.",
     "unwound": "Everything was undone. Mend the cause, then make the same request again.",
     "stuck": (
-        "Mend the cause, then: holdfast flow retry {id}. To give the flow up: "
-        "holdfast flow abandon {id} --reason WHY"
+        "Mend the cause, then: holdfast flow retry {id}. To give the flow up: holdfast flow abandon {id} --reason WHY"
     ),
     "abandoned": "Look at {subject} by hand: the flow was given up half way.",
 }

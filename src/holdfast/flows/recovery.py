@@ -90,9 +90,7 @@ class Recovery:
     def leave(self) -> None:
         """Says that this process is gone, so that others carry its flows on without waiting."""
         with self.db.write() as connection:
-            connection.execute(
-                update(processes).where(processes.c.executor == self.executor).values(dead_at=now())
-            )
+            connection.execute(update(processes).where(processes.c.executor == self.executor).values(dead_at=now()))
 
     def _keep(self) -> None:
         while not self._stop.wait(self.interval):
@@ -111,9 +109,7 @@ class Recovery:
             except Exception as error:
                 # We cannot see others while we cannot reach the database: start watching afresh.
                 self._seen.clear()
-                LOG.warning(
-                    "Flow recovery: %s", type(error).__name__, exc_info=LOG.isEnabledFor(logging.DEBUG)
-                )
+                LOG.warning("Flow recovery: %s", type(error).__name__, exc_info=LOG.isEnabledFor(logging.DEBUG))
 
     def beat(self) -> bool:
         """Renews the sign of life; False if others have buried us."""
@@ -142,9 +138,7 @@ class Recovery:
             try:
                 with self.db.write() as connection:
                     gone = {"hostname": "", "pid": 0, "started_at": now(), "beat_at": now(), "dead_at": now()}
-                    connection.execute(
-                        processes.insert().values(executor=executor, claimed_by=self.executor, **gone)
-                    )
+                    connection.execute(processes.insert().values(executor=executor, claimed_by=self.executor, **gone))
             except IntegrityError:
                 continue  # Somebody else is at it.
             self._take_over(executor)
@@ -167,15 +161,11 @@ class Recovery:
         """Declares the process dead, claims it and fences its flows; False if somebody else was faster."""
         unchanged = (
             processes.c.executor == row.executor,
-            processes.c.claimed_by.is_(None)
-            if row.claimed_by is None
-            else processes.c.claimed_by == row.claimed_by,
+            processes.c.claimed_by.is_(None) if row.claimed_by is None else processes.c.claimed_by == row.claimed_by,
         )
         with self.db.write() as connection:
             claimed = connection.execute(
-                update(processes)
-                .where(*unchanged)
-                .values(dead_at=row.dead_at or now(), claimed_by=self.executor)
+                update(processes).where(*unchanged).values(dead_at=row.dead_at or now(), claimed_by=self.executor)
             )
             return claimed.rowcount == 1
 
@@ -186,9 +176,7 @@ class Recovery:
                 .where(flows.c.executor == executor, flows.c.state == "running")
                 .values(generation=flows.c.generation + 1, executor=self.executor)
             ).rowcount
-        left = DBOS.list_workflows(
-            status="PENDING", executor_id=executor, load_input=False, load_output=False
-        )
+        left = DBOS.list_workflows(status="PENDING", executor_id=executor, load_input=False, load_output=False)
         for workflow in left:
             DBOS.resume_workflow(workflow.workflow_id)
         with self.db.write() as connection:

@@ -182,9 +182,7 @@ class Runner:
 
     # One step
 
-    def _step(
-        self, position: int, name: str, direction: str, action: Action[Any], attempts: int | None
-    ) -> Outcome:
+    def _step(self, position: int, name: str, direction: str, action: Action[Any], attempts: int | None) -> Outcome:
         tries = attempts or self.process.step_attempts
         outcome: Outcome = self._journalled(
             f"{name}.{direction}", lambda: self._attempt(position, name, direction, action, tries), Outcome
@@ -194,9 +192,7 @@ class Runner:
         self.process.faults.kill_at(f"{self.flow.kind}.{name}.{direction}.after")
         return outcome
 
-    def _attempt(
-        self, position: int, name: str, direction: str, action: Action[Any], attempts: int
-    ) -> Outcome:
+    def _attempt(self, position: int, name: str, direction: str, action: Action[Any], attempts: int) -> Outcome:
         """Tries the action until it works, fails for good, or has been tried often enough."""
         point = f"{self.flow.kind}.{name}.{direction}"
         failure: Failure | None = None
@@ -295,16 +291,12 @@ class Runner:
                     write(connection)
                 return
             except (OperationalError, InterfaceError) as error:
-                LOG.warning(
-                    "Flow %s waits for the database: %s", self.work.flow_id, type(error.orig).__name__
-                )
+                LOG.warning("Flow %s waits for the database: %s", self.work.flow_id, type(error.orig).__name__)
                 # Whether it was committed is unknown; taking the flow again is right either way.
                 self.work.generation = generation
                 self.process.stopping.wait(DATABASE_DELAY)
 
-    def _begin(
-        self, position: int, name: str, direction: str, failure: Failure | None, connection: Connection
-    ) -> None:
+    def _begin(self, position: int, name: str, direction: str, failure: Failure | None, connection: Connection) -> None:
         self._hold(connection, step=name)
         self._close_previous(connection)
         insert = sqlite.insert if self.process.db.is_sqlite else postgresql.insert
@@ -465,9 +457,7 @@ def mark_stuck(db: Database, flow_id: str, run: int, public: str) -> None:
 
 def _may_pass(error: Exception) -> bool:
     """Whether trying again may help: hardware and networks recover, a wrong request stays wrong."""
-    return isinstance(error, (errors.DriverFailed, errors.Unavailable)) or not isinstance(
-        error, errors.HoldfastError
-    )
+    return isinstance(error, (errors.DriverFailed, errors.Unavailable)) or not isinstance(error, errors.HoldfastError)
 
 
 def _error_types() -> dict[str, type[errors.HoldfastError]]:
