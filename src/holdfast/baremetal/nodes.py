@@ -202,13 +202,14 @@ def working(services: Services, ident: str, generation: int = 0) -> Iterator[Tas
     before = copy.deepcopy(task)
     yield task
     with services.db.write() as connection:
-        _store(connection, before, task)
+        store(connection, before, task)
 
 
 _STORED = ("driver_internal_info", "properties", "instance_info", "raid_config", "target_raid_config")
 
 
-def _store(connection: Connection, before: Task, after: Task) -> None:
+def store(connection: Connection, before: Task, after: Task) -> None:
+    """Writes what a driver changed in a task."""
     """Writes the keys the driver changed, and only those: a heartbeat or a patch may have changed others."""
     changed = [name for name in _STORED if getattr(after.node, name) != getattr(before.node, name)]
     if changed:

@@ -123,13 +123,15 @@ nodes = Table(
     sqlite_autoincrement=True,
 )
 
-# Spec 001: exactly the key, index and cascade it asks for.
+# Spec 001: the key, index and cascade it asks for. The index carries the node too, so that the nodes
+# with a trait are read from it in the order of lists (see baremetal/trait_filters.py).
 node_traits = Table(
     "node_traits",
     metadata,
     Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("trait", String(255), primary_key=True),
-    Index("ix_node_traits_trait", "trait"),
+    Index("ix_node_traits_trait", "trait", "node_id"),
+    sqlite_with_rowid=False,
 )
 
 portgroups = Table(
@@ -164,6 +166,15 @@ ports = Table(
     sqlite_autoincrement=True,
 )
 
+# Spec 003: which node a VIF is on. What sits where is in the ports' and port groups' `internal_info`;
+# this key is what makes a VIF impossible on two nodes, whoever attaches it at the same moment.
+node_vifs = Table(
+    "node_vifs",
+    metadata,
+    Column("vif_id", String(255), primary_key=True),
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, index=True),
+)
+
 # Spec 000
 volume_connectors = Table(
     "volume_connectors",
@@ -186,7 +197,7 @@ volume_targets = Table(
     Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), nullable=False, index=True),
     Column("volume_type", String(64), nullable=False),
     Column("boot_index", Integer, nullable=False),
-    Column("volume_id", String(36), nullable=False),
+    Column("volume_id", String(36), nullable=False, index=True),
     _json("properties"),
     _json("extra"),
     UniqueConstraint("node_id", "boot_index"),

@@ -26,6 +26,7 @@ from oslo_config import cfg
 
 from holdfast import errors
 from holdfast.baremetal import states
+from holdfast.baremetal.drivers import vif_placement
 from holdfast.baremetal.task import Port, Portgroup, Task
 
 LOG = logging.getLogger(__name__)
@@ -251,36 +252,66 @@ class InspectInterface(Interface):
 
 
 class NetworkInterface(Interface):
-    """Plugs machines into networks. The VIF methods carry the default behaviour for plugins that lack them."""
+    """Plugs machines into networks. The VIF methods carry the default behaviour for plugins that lack
+    them: they remember in the task which VIF is on which port, and call nobody."""
 
     kind = "network"
     VIF_KEY = "tenant_vif_port_id"
+    # Where ports remember their VIF on a service network, in the order `get_current_vif` looks.
+    SERVICE_VIF_KEYS: ClassVar[tuple[str, ...]] = (
+        "cleaning_vif_port_id",
+        "provisioning_vif_port_id",
+        "rescuing_vif_port_id",
+        "inspection_vif_port_id",
+    )
+    # False: the VIF methods, `port_changed` and `portgroup_changed` only look at the task and edit it, so
+    # they run inside a transaction. True: they talk to a network service, which takes a flow.
+    calls_out: ClassVar[bool] = False
 
-    def port_changed(self, task: Task, port: Port) -> None: ...
+    def port_changed(self, task: Task, port: Port) -> None:
+        """A port is about to become `port`; the task still has it as it was. May refuse by raising."""
 
-    def portgroup_changed(self, task: Task, portgroup: Portgroup) -> None: ...
+    def portgroup_changed(self, task: Task, portgroup: Portgroup) -> None:
+        """The same for a port group."""
 
     def vif_attach(self, task: Task, vif: Mapping[str, Any]) -> None:
-        """Puts the VIF on a free port group or port of the node, port groups first."""
-        place = self._free_place(task, vif)
-        place.internal_info = {**place.internal_info, self.VIF_KEY: vif["id"]}
+        """Puts the VIF on the best free port group or port of the node (`vif_placement.choose`).
+        `vif` is the request's body: `id`, and whatever else the caller sent."""
+        vif_id = str(vif["id"])
+        if any(attached["id"] == vif_id for attached in self.vif_list(task)):
+            raise errors.Duplicate(f"VIF {vif_id} is already attached to node {task.node.label}.")
+        place = vif_placement.choose(task, vif, self.physical_networks(task, vif), self.tenant_vif)
+        place.internal_info = {**place.internal_info, self.VIF_KEY: vif_id}
 
     def vif_detach(self, task: Task, vif_id: str) -> None:
-        for place in _places(task):
-            if self.get_current_vif(place) == vif_id:
+        places: list[Port | Portgroup] = [*task.portgroups, *task.ports]
+        for place in places:
+            if self.tenant_vif(place) == vif_id:
                 place.internal_info = {k: v for k, v in place.internal_info.items() if k != self.VIF_KEY}
                 place.extra = {k: v for k, v in place.extra.items() if k != "vif_port_id"}
                 return
         raise errors.BadRequest(f"VIF {vif_id} is not attached to node {task.node.label}.")
 
     def vif_list(self, task: Task) -> list[dict[str, Any]]:
-        found = [self.get_current_vif(place) for place in _places(task)]
+        places: list[Port | Portgroup] = [*task.ports, *task.portgroups]
+        found = [self.tenant_vif(place) for place in places]
         return [{"id": vif} for vif in found if vif]
 
-    def get_current_vif(self, place: Port | Portgroup) -> str | None:
-        """The VIF on a port or port group; the deprecated `extra.vif_port_id` still counts."""
+    def physical_networks(self, task: Task, vif: Mapping[str, Any]) -> frozenset[str]:
+        """The physical networks on which the VIF's network is; none known: any port will do."""
+        return frozenset()
+
+    def tenant_vif(self, place: Port | Portgroup) -> str | None:
+        """The VIF somebody attached; the deprecated `extra.vif_port_id` still counts."""
         vif = place.internal_info.get(self.VIF_KEY) or place.extra.get("vif_port_id")
         return str(vif) if vif else None
+
+    def get_current_vif(self, place: Port | Portgroup) -> str | None:
+        """The VIF the port or port group is plugged into now: of a service network, else the tenant's."""
+        for key in self.SERVICE_VIF_KEYS:
+            if vif := place.internal_info.get(key):
+                return str(vif)
+        return self.tenant_vif(place)
 
     def add_provisioning_network(self, task: Task) -> None: ...
 
@@ -301,32 +332,6 @@ class NetworkInterface(Interface):
     def configure_tenant_networks(self, task: Task) -> None: ...
 
     def unconfigure_tenant_networks(self, task: Task) -> None: ...
-
-    def _free_place(self, task: Task, vif: Mapping[str, Any]) -> Port | Portgroup:
-        """Port groups first, then PXE-enabled ports, then the rest; ties in the order they were created."""
-        wanted = vif.get("port_uuid") or vif.get("portgroup_uuid")
-        grouped = {port.portgroup_id for port in task.ports if self.get_current_vif(port)}
-        candidates: list[tuple[int, Port | Portgroup]] = []
-        for group in task.portgroups:
-            members = any(port.portgroup_id == group.id for port in task.ports)
-            if members and not self.get_current_vif(group) and group.id not in grouped:
-                candidates.append((0, group))
-        for port in task.ports:
-            if not self.get_current_vif(port) and (port.portgroup_id is None or port.portgroup_id in grouped):
-                candidates.append((1 if port.pxe_enabled else 2, port))
-        free = [place for _rank, place in sorted(candidates, key=lambda c: c[0])]
-        for place in free:
-            if wanted is None or place.uuid == wanted:
-                return place
-        raise errors.BadRequest(
-            f"Node {task.node.label} has not enough free physical ports for VIF {vif['id']}. "
-            "Detach a VIF, or create another port."
-        )
-
-
-def _places(task: Task) -> list[Port | Portgroup]:
-    """Where a VIF can be: port groups first."""
-    return [*task.portgroups, *task.ports]
 
 
 class StorageInterface(Interface):

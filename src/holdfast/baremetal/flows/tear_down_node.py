@@ -8,8 +8,7 @@ again.
 
 from __future__ import annotations
 
-from holdfast import errors
-from holdfast.baremetal import instances, nodes, provision, states
+from holdfast.baremetal import instances, nodes, provision, states, vifs
 from holdfast.baremetal.flows import clean_node
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, fail, node_of, power
 from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
@@ -57,13 +56,7 @@ def tear_down(work: Work, params: NodeParams) -> None:
 
 
 def detach_vifs(work: Work, params: NodeParams) -> None:
-    with nodes.working(work.services, params.node, work.generation) as task:
-        network = work.services.drivers.network(task)
-        for vif in network.vif_list(task):
-            try:
-                network.vif_detach(task, vif["id"])
-            except errors.BadRequest:  # gone between list and detach: that is what we want
-                continue
+    vifs.detach_all(work.services, params.node, work.generation)
 
 
 def forget_instance(work: Work, params: NodeParams) -> None:

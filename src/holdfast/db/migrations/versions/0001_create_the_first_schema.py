@@ -163,9 +163,20 @@ def upgrade() -> None:
             ["node_id"], ["nodes.id"], name=op.f("fk_node_traits_node_id"), ondelete="CASCADE"
         ),
         sa.PrimaryKeyConstraint("node_id", "trait", name=op.f("pk_node_traits")),
+        sqlite_with_rowid=False,
     )
     with op.batch_alter_table("node_traits", schema=None) as batch_op:
-        batch_op.create_index("ix_node_traits_trait", ["trait"], unique=False)
+        batch_op.create_index("ix_node_traits_trait", ["trait", "node_id"], unique=False)
+
+    op.create_table(
+        "node_vifs",
+        sa.Column("vif_id", sa.String(length=255), nullable=False),
+        sa.Column("node_id", sa.Integer(), nullable=False),
+        sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name=op.f("fk_node_vifs_node_id"), ondelete="CASCADE"),
+        sa.PrimaryKeyConstraint("vif_id", name=op.f("pk_node_vifs")),
+    )
+    with op.batch_alter_table("node_vifs", schema=None) as batch_op:
+        batch_op.create_index(batch_op.f("ix_node_vifs_node_id"), ["node_id"], unique=False)
 
     op.create_table(
         "portgroups",
@@ -236,6 +247,7 @@ def upgrade() -> None:
     )
     with op.batch_alter_table("volume_targets", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_volume_targets_node_id"), ["node_id"], unique=False)
+        batch_op.create_index(batch_op.f("ix_volume_targets_volume_id"), ["volume_id"], unique=False)
 
     op.create_table(
         "ports",

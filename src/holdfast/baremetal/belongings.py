@@ -1,0 +1,63 @@
+"""What belongs to a node: ports and port groups (and whatever else only changes under its node's lock).
+
+Whoever changes one locks the node's row first and reads the rest afterwards. So two changes to the
+things of one node never overlap, and neither does one with a flow taking the node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, Table, select
+
+from holdfast import errors
+from holdfast.baremetal import locks, nodes, states
+from holdfast.db import tables
+
+
+def lock_node(connection: Connection, node_uuid: str) -> Row[Any]:
+    """The node, its row locked, which no flow may hold."""
+    node = nodes.find(connection, node_uuid, lock=True)
+    locks.require_free(nodes.label(node), node.reservation)
+    return node
+
+
+def lock_node_in_body(connection: Connection, node_uuid: str) -> Row[Any]:
+    """The same for a node that a request body names: an unknown one is the body's fault."""
+    try:
+        return lock_node(connection, node_uuid)
+    except errors.NotFound as error:
+        raise errors.BadRequest(error.public) from None
+
+
+def lock(
+    connection: Connection, table: Table, uuid: str, whole: Select[Any], missing: errors.NotFound
+) -> tuple[Row[Any], Row[Any]]:
+    """The node that a thing belongs to, locked and free, and the thing as `whole` selects it."""
+    owner = select(tables.nodes.c.uuid).join_from(table, tables.nodes).where(table.c.uuid == uuid)
+    node_uuid = connection.execute(owner).scalar()
+    if node_uuid is None:
+        raise missing
+    node = lock_node(connection, node_uuid)
+    # Read after the lock: before it, somebody else may have been changing the thing.
+    row = connection.execute(whole.where(table.c.uuid == uuid, table.c.node_id == node.id)).first()
+    if row is None:
+        raise missing
+    return node, row
+
+
+def require_not_inspecting(node: Row[Any], *, inspection_shown: bool) -> None:
+    """Clients that know of `inspect wait` may not change what inspection is looking at."""
+    if inspection_shown and node.provision_state == states.INSPECTING:
+        raise errors.InvalidState(
+            f"Node {nodes.label(node)} is being inspected; its ports and port groups cannot be changed now."
+        )
+
+
+def require_rewirable(node: Row[Any], what: str) -> None:
+    """How a machine is wired may only change before it is offered, or in maintenance."""
+    if node.provision_state not in states.PORT_CHANGEABLE and not node.maintenance:
+        raise errors.InvalidState(
+            f"The {what} cannot change while node {nodes.label(node)} is {node.provision_state!r}. "
+            f"It can in {', '.join(sorted(states.PORT_CHANGEABLE))}, or in maintenance."
+        )
