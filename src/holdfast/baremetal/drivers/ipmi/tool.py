@@ -31,6 +31,8 @@ CIPHER_SUITES = (17, 3)
 # (twice that sum) for each try of a command.
 RESEND = ("-N", "1", "-R", "3")
 RETRY_PAUSE = 1.0
+# Lines that say nothing
+CHATTER = ("", "Loading IANA PEN Registry...")
 
 
 class Failure(NamedTuple):
@@ -167,9 +169,12 @@ def _run_once(
         bmc.lock.release()
     if done.returncode == 0:
         return None, done.stdout
-    said = " / ".join(line.strip() for line in done.stderr.splitlines() if line.strip())
-    LOG.warning("ipmitool %s at %s failed: %s", " ".join(command), access.address, said[-500:])
-    return next((known for known in FAILURES if known.pattern.search(done.stderr)), UNKNOWN), ""
+    failure = next((known for known in FAILURES if known.pattern.search(done.stderr)), UNKNOWN)
+    said = " / ".join(line.strip() for line in done.stderr.splitlines() if line.strip() not in CHATTER)
+    # A refused cipher suite is the usual way to find the one that is accepted.
+    level = logging.INFO if failure.cipher else logging.WARNING
+    LOG.log(level, "ipmitool %s at %s failed: %s", " ".join(command), access.address, said[-500:])
+    return failure, ""
 
 
 def _options(access: Access, suite: int | None) -> list[str]:
