@@ -61,9 +61,12 @@ def settings(strategy: str, user_file: Path | None = None, keystone: str = KEYST
         return config.load([file.name], environment={}, overrides=overrides)
 
 
-def client(strategy: str, user_file: Path | None = None) -> tuple[falcon.testing.TestClient, list[dict[str, Any]]]:
+def client(
+    strategy: str, user_file: Path | None = None, public_endpoint: str | None = None
+) -> tuple[falcon.testing.TestClient, list[dict[str, Any]]]:
     """A client of a trivial application behind `wrap`, and the environments that reached it."""
     conf = settings(strategy, user_file)
+    conf.set_override("public_endpoint", public_endpoint, group="api")
     seen: list[dict[str, Any]] = []
 
     def app(environ: Any, start_response: Any) -> list[bytes]:
@@ -71,7 +74,8 @@ def client(strategy: str, user_file: Path | None = None) -> tuple[falcon.testing
         start_response("200 OK", [("Content-Type", "text/plain")])
         return [b"inside"]
 
-    return falcon.testing.TestClient(auth.wrap(app, conf, lambda path: path == "/v1/lookup")), seen
+    door = auth.wrap(app, conf, lambda path: path == "/v1/lookup")
+    return falcon.testing.TestClient(door, headers={"Host": "127.0.0.1:6385"}), seen
 
 
 def basic(name: str, password: str) -> dict[str, str]:
@@ -337,6 +341,67 @@ def test_public_paths_do_not_look_at_credentials_at_all(strategy: str, user_file
     assert {id(environ[auth.CALLER]) for environ in seen} == {id(auth.ANONYMOUS)}
 
 
+FOREIGN = [
+    {"Origin": "https://evil.example"},
+    {"Origin": "http://127.0.0.1:8000"},
+    {"Origin": "null"},
+    {"Origin": ""},
+    {"Sec-Fetch-Site": "cross-site"},
+    {"Sec-Fetch-Site": "same-site"},
+]
+
+
+@pytest.mark.parametrize("strategy", ["noauth", "http_basic"])
+@pytest.mark.parametrize("headers", FOREIGN)
+def test_a_web_page_of_another_site_cannot_use_the_rights_of_whoever_looks_at_it(
+    strategy: str, user_file: Path, headers: dict[str, str]
+) -> None:
+    http, seen = client(strategy, user_file)
+    for method in ("GET", "POST"):
+        answer = http.simulate_request(method, "/v1/nodes", headers={**basic("alice", PASSWORD), **headers})
+        assert answer.status_code == 403
+        assert set(answer.json["error"]) == {"message", "code"}
+    assert not seen
+
+
+@pytest.mark.parametrize("strategy", ["noauth", "http_basic"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://127.0.0.1:6385"},
+        {"Origin": "https://metal.example", "Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "same-origin"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+def test_a_page_of_the_service_itself_may(strategy: str, user_file: Path, headers: dict[str, str]) -> None:
+    http, _ = client(strategy, user_file, public_endpoint="https://metal.example/")
+    given = {**basic("alice", PASSWORD), **headers}
+    assert http.simulate_post("/v1/nodes", headers=given).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:6385", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:6385", 200),
+        ("localhost:6385", 200),
+        ("LOCALHOST", 200),
+        ("holdfast.localhost", 200),
+        ("192.0.2.1:6385", 200),
+        ("metal.example", 200),
+        ("evil.example:6385", 403),
+        ("127.0.0.1.evil.example", 403),
+        ("localhost.evil.example", 403),
+        ("evil-localhost", 403),
+    ],
+)
+def test_without_authentication_no_name_answers_that_others_could_point_here(host: str, status: int) -> None:
+    http, _ = client("noauth", public_endpoint="https://metal.example/")
+    assert http.simulate_get("/v1/nodes", headers={"Host": host}).status_code == status
+
+
 @pytest.mark.parametrize("strategy", ["noauth", "http_basic", "keystone"])
 def test_no_client_can_claim_an_identity_in_headers(strategy: str, user_file: Path) -> None:
     claims = {
@@ -381,7 +446,7 @@ def test_an_application_error_passes_through_untouched(user_file: Path) -> None:
         raise RuntimeError("a bug of the application")
 
     with pytest.raises(RuntimeError, match="a bug"):
-        falcon.testing.TestClient(auth.wrap(app, conf, lambda path: False)).simulate_get("/")
+        falcon.testing.TestClient(auth.wrap(app, conf, lambda path: False)).simulate_get("/", host="localhost")
 
 
 def test_keystonemiddleware_is_imported_only_when_configured(user_file: Path) -> None:

@@ -7,15 +7,19 @@
     keystone    tokens, checked by keystonemiddleware; roles and scope decide (`web/policy.py`)
 
 Public paths need no credentials in any mode. What a client says about its own identity (X-Roles
-and the like) is removed before anything else looks at the request.
+and the like) is removed before anything else looks at the request. Where no token is asked for, a
+browser must not lend its owner's rights to a web page: see `_Strangers`.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import logging
+import re
+import urllib.parse
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -104,22 +108,65 @@ def check_exposure(conf: cfg.ConfigOpts) -> None:
 def wrap(app: WSGIApplication, conf: cfg.ConfigOpts, is_public: Callable[[str], bool]) -> WSGIApplication:
     """`app` behind the configured authentication. `is_public` says which paths need no credentials."""
     if conf.auth_strategy == "noauth":
-        return _noauth(app)
+        return _noauth(app, _Strangers(conf.api.public_endpoint))
     if conf.auth_strategy == "http_basic":
-        return _http_basic(app, htpasswd.Users(conf.http_basic_auth_user_file), is_public)
+        users = htpasswd.Users(conf.http_basic_auth_user_file)
+        return _http_basic(app, users, _Strangers(conf.api.public_endpoint), is_public)
     return _keystone(app, conf, is_public)
 
 
-def _noauth(app: WSGIApplication) -> WSGIApplication:
+class _Strangers:
+    """Web pages of others that reach this service through the browser of somebody who may use it.
+
+    Any page can make a browser send a POST to 127.0.0.1 (CSRF); a page whose name its owner lets point
+    to 127.0.0.1 can read the answers as well (DNS rebinding). Clients that are no browsers send neither
+    Origin nor Sec-Fetch-Site, and an address cannot be rebound, only a name can.
+    """
+
+    def __init__(self, public_endpoint: str | None) -> None:
+        self._own = urllib.parse.urlsplit(public_endpoint or "").netloc.lower()
+
+    def sent_page(self, environ: WSGIEnvironment) -> bool:
+        """Whether a page of another site makes this request."""
+        if environ.get("HTTP_SEC_FETCH_SITE") in ("cross-site", "same-site"):
+            return True
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is None:
+            return False
+        site = origin.lower().partition("://")[2]
+        return not site or site not in (environ.get("HTTP_HOST", "").lower(), self._own)
+
+    def named_host(self, environ: WSGIEnvironment) -> bool:
+        """Whether the request is for a name that anybody could point here."""
+        host = environ.get("HTTP_HOST", "localhost").lower()
+        return host != self._own and _ADDRESS_OR_LOCALHOST.fullmatch(host) is None
+
+
+_ADDRESS_OR_LOCALHOST = re.compile(r"(?:[0-9.]+|\[[0-9a-f:.]+\]|(?:[\w.-]+\.)?localhost)(?::\d+)?")
+_FOREIGN_PAGE = "A web page of another site made this request; that is not allowed."
+
+
+def _noauth(app: WSGIApplication, strangers: _Strangers) -> WSGIApplication:
     def handle(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         _drop_claims(environ)
+        if strangers.sent_page(environ):
+            return _refuse(start_response, 403, _FOREIGN_PAGE)
+        if strangers.named_host(environ):
+            return _refuse(
+                start_response,
+                403,
+                "Without authentication this service answers to addresses and to localhost only. "
+                "Set [api] public_endpoint to use another name.",
+            )
         environ[CALLER] = ADMIN
         return app(environ, start_response)
 
     return handle
 
 
-def _http_basic(app: WSGIApplication, users: htpasswd.Users, is_public: Callable[[str], bool]) -> WSGIApplication:
+def _http_basic(
+    app: WSGIApplication, users: htpasswd.Users, strangers: _Strangers, is_public: Callable[[str], bool]
+) -> WSGIApplication:
     challenge = [("WWW-Authenticate", 'Basic realm="Baremetal API"')]
 
     def handle(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -127,6 +174,8 @@ def _http_basic(app: WSGIApplication, users: htpasswd.Users, is_public: Callable
         if is_public(environ.get("PATH_INFO", "")):
             environ[CALLER] = ANONYMOUS
             return app(environ, start_response)
+        if strangers.sent_page(environ):
+            return _refuse(start_response, 403, _FOREIGN_PAGE)
         header = environ.get("HTTP_AUTHORIZATION")
         if header is None:
             return _refuse(start_response, 401, "Authorization required", challenge)
@@ -246,7 +295,7 @@ def _refuse(
     start_response: StartResponse, status: int, message: str, headers: Iterable[tuple[str, str]] = ()
 ) -> Iterable[bytes]:
     body = msgspec.json.encode({"error": {"message": message, "code": status}})
-    reason = {400: "Bad Request", 401: "Unauthorized", 503: "Service Unavailable"}[status]
+    reason = HTTPStatus(status).phrase
     start_response(
         f"{status} {reason}",
         [("Content-Type", "application/json"), ("Content-Length", str(len(body))), *headers],
