@@ -2,15 +2,17 @@
 
 Pages are cut by key, not by offset: the query starts behind the marker's (sort value, id), so that a
 deep page costs what the first one does. The link to the next page repeats every argument.
+A list that knows a faster way to its rows than walking its table gives `page` a `Narrow`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from sqlalchemy import ColumnElement, Connection, and_, or_, select
+from sqlalchemy import Column, ColumnElement, Connection, and_, or_, select, tuple_
 
 from holdfast import errors
 from holdfast.web import kinds
@@ -21,6 +23,25 @@ from holdfast.web.versions import Version
 PAGING = ("limit", "marker", "sort_key", "sort_dir", "fields", "detail")
 
 
+@dataclass(frozen=True)
+class Window:
+    """Where a page lies in its list: what filters it and how it is ordered."""
+
+    values: Mapping[str, Any]  # what the client filters by, checked
+    clauses: Mapping[str, ColumnElement[bool]]  # the same as SQL
+    where: Sequence[ColumnElement[bool]]  # what limits the list besides
+    size: int  # rows to find
+    by_id: bool
+    descending: bool
+    after: int | None  # the id of the row before the page
+
+
+# A clause that holds for every row of the page and for few others, or None if there is nothing to gain.
+Narrow = Callable[[Connection, Window], ColumnElement[bool] | None]
+# Further members of the answer.
+Also = Callable[[Connection, Window], Mapping[str, Any]]
+
+
 def page(
     request: Request,
     resource: Resource,
@@ -29,22 +50,40 @@ def page(
     detail: bool = False,
     path: str | None = None,
     filters: Sequence[Filter] | None = None,
+    narrow: Narrow | None = None,
+    also: Also | None = None,
 ) -> Reply:
     """One page of a resource. `where` limits it beyond what the client asked (a parent, the caller's scope)."""
     query = request.query
-    clauses = [*where, *_filter_clauses(request, resource.filters if filters is None else filters)]
+    values = _filter_values(request, resource.filters if filters is None else filters)
+    clauses = {entry.name: entry.clause(value) for entry, value in values}
     plan, detailed = _plan(request, resource, detail)
     limit = _limit(query.get("limit"), request.services.conf.api.max_limit)
     descending = _descending(query.get("sort_dir"))
     key = query.get("sort_key") or "id"
     sort = resource.sort_column(key, request.version)
+    by_id = sort is resource.table.c.id
     with request.services.db.read() as connection:
-        statement = plan.select().where(*clauses)
+        statement = plan.select().where(*where, *clauses.values())
+        after = None
         if marker := query.get("marker"):
-            statement = statement.where(_behind(connection, resource, sort, marker, descending))
-        rows = connection.execute(statement.order_by(*_order(resource, sort, descending)).limit(limit + 1)).all()
+            after, value = _marked(connection, resource, sort, marker)
+            statement = statement.where(_behind(resource, sort, after, value, descending))
+        window = Window(
+            values={entry.name: value for entry, value in values},
+            clauses=clauses,
+            where=where,
+            size=limit + 1,
+            by_id=by_id,
+            descending=descending,
+            after=after,
+        )
+        if narrow is not None and (narrower := narrow(connection, window)) is not None:
+            statement = statement.where(narrower)
+        rows = connection.execute(statement.order_by(*_order(resource, sort, descending)).limit(window.size)).all()
         documents = plan.render(connection, rows[:limit], request.base)
-    document: dict[str, Any] = {resource.key: documents}
+        more = also(connection, window) if also is not None else {}
+    document: dict[str, Any] = {resource.key: documents, **more}
     if len(rows) > limit:
         again = {**query, "limit": str(limit), "marker": rows[limit - 1][1]}
         own = path or (resource.path + ("/detail" if detailed and detail else ""))
@@ -71,16 +110,15 @@ def show(connection: Connection, plan: Plan, where: ColumnElement[bool], base: s
     return plan.render(connection, [row], base)[0]
 
 
-def _filter_clauses(request: Request, filters: Sequence[Filter]) -> list[ColumnElement[bool]]:
-    clauses = []
+def _filter_values(request: Request, filters: Sequence[Filter]) -> list[tuple[Filter, Any]]:
+    values = []
     for entry in filters:
         if entry.name not in request.query:
             continue
         if entry.since > request.version:
             raise newer(f"Filtering by {entry.name}", entry.since)
-        value = entry.kind.check(entry.name, request.query[entry.name])
-        clauses.append(entry.clause(value))
-    return clauses
+        values.append((entry, entry.kind.check(entry.name, request.query[entry.name])))
+    return values
 
 
 def _plan(request: Request, resource: Resource, detail: bool) -> tuple[Plan, bool]:
@@ -118,30 +156,43 @@ def _descending(text: str | None) -> bool:
 
 
 def _order(resource: Resource, sort: ColumnElement[Any], descending: bool) -> list[ColumnElement[Any]]:
-    """Nulls come last (first when descending) on every database: SQLite and PostgreSQL disagree by default."""
+    """Nulls come last (first when descending) on every database: SQLite and PostgreSQL disagree by default.
+    Written so that both can read the rows from an index on the sort column."""
     row_id = resource.table.c.id
-    keys = [row_id] if sort is row_id else [sort.is_(None), sort, row_id]
-    return [key.desc() if descending else key for key in keys]
+    tie = row_id.desc() if descending else row_id.asc()
+    if sort is row_id:
+        return [tie]
+    return [sort.desc().nulls_first() if descending else sort.asc().nulls_last(), tie]
 
 
-def _behind(
-    connection: Connection, resource: Resource, sort: ColumnElement[Any], marker: str, descending: bool
-) -> ColumnElement[bool]:
+def _marked(connection: Connection, resource: Resource, sort: ColumnElement[Any], marker: str) -> tuple[int, Any]:
+    """The marker's id and sort value."""
     source = resource.source if resource.source is not None else resource.table
     ident = kinds.UUID.check("marker", marker) if resource.ident == "uuid" else marker
-    row_id = resource.table.c.id
     row = connection.execute(
-        select(row_id, sort).select_from(source).where(resource.table.c[resource.ident] == ident)
+        select(resource.table.c.id, sort).select_from(source).where(resource.table.c[resource.ident] == ident)
     ).first()
     if row is None:
         raise errors.NotFound(f"The marker {marker} is not a {resource.noun}.")
-    at, value = row
-    later_id: ColumnElement[bool] = row_id < at if descending else row_id > at
+    return row[0], row[1]
+
+
+def _behind(resource: Resource, sort: ColumnElement[Any], at: int, value: Any, descending: bool) -> ColumnElement[bool]:
+    row_id = resource.table.c.id
+    later_id = row_id < at if descending else row_id > at
     if sort is row_id:
         return later_id
     if value is None:
         same = and_(sort.is_(None), later_id)
         return or_(same, sort.is_not(None)) if descending else same
-    later = sort < value if descending else sort > value
-    behind = or_(later, and_(sort == value, later_id))
-    return behind if descending else or_(behind, sort.is_(None))
+    # A comparison of pairs is one range of an index; spelled out with OR it would not be.
+    here, marked = tuple_(sort, row_id), tuple_(value, at)
+    behind = here < marked if descending else here > marked
+    if descending or _never_null(resource, sort):
+        return behind
+    return or_(behind, sort.is_(None))
+
+
+def _never_null(resource: Resource, sort: ColumnElement[Any]) -> bool:
+    """A column of another table may be null by the join, whatever its own table says."""
+    return isinstance(sort, Column) and sort.table is resource.table and not sort.nullable
