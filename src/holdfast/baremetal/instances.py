@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, delete, update
+from sqlalchemy import Connection, Row, delete, update
 
 from holdfast import errors
-from holdfast.baremetal import locks, nodes
+from holdfast.baremetal import locks, nodes, traits
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.task import Task
 from holdfast.db import tables
@@ -67,13 +67,22 @@ def require_deployable(drivers: Drivers, task: Task) -> None:
 
 def check_traits(task: Task) -> None:
     """`instance_info.traits` may only ask for traits the node has (spec 001)."""
-    wanted = task.node.instance_info.get("traits") or []
+    _require_subset(task.node.instance_info, task.traits)
+
+
+def require_traits(connection: Connection, node: Row[Any]) -> None:
+    """The same, in the transaction that begins a deploy."""
+    _require_subset(msgspec.json.decode(node.instance_info), traits.of_node(connection, node.id))
+
+
+def _require_subset(instance_info: Mapping[str, Any], has: Collection[str]) -> None:
+    wanted = instance_info.get("traits") or []
     if not isinstance(wanted, list) or not all(isinstance(trait, str) for trait in wanted):
         raise errors.DriverDataInvalid("instance_info['traits'] must be a list of trait names.")
-    lacking = sorted(set(wanted) - set(task.traits))
+    lacking = sorted(set(wanted) - set(has))
     if lacking:
         raise errors.DriverDataInvalid(
-            f"instance_info asks for traits the node does not have: {', '.join(lacking)}. "
+            f"instance_info asks for traits the node does not have: {', '.join(lacking)[:400]}. "
             "Add them to the node, or choose another node."
         )
 

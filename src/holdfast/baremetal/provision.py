@@ -7,6 +7,7 @@ called again after an unknown outcome.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import Connection, Row, update
@@ -17,16 +18,28 @@ from holdfast.db import tables
 from holdfast.db.engine import Database, now
 
 
-def begin(db: Database, ident: str, lock: str, event: str, *, target: str | None = None, **values: Any) -> str:
+def begin(
+    db: Database,
+    ident: str,
+    lock: str,
+    event: str,
+    *,
+    target: str | None = None,
+    check: Callable[[Connection, Row[Any]], None] | None = None,
+    **values: Any,
+) -> str:
     """Takes the node for a flow and moves it by `event`; returns the state it was in.
 
-    Raises `NodeLocked` or `InvalidStateRequested`, changing nothing.
+    Raises `NodeLocked` or `InvalidStateRequested`, or what `check` raises in the same transaction,
+    changing nothing.
     """
     with db.write() as connection:
         row = nodes.find(connection, ident, lock=True)
         if row.reservation == lock:  # a repeated first step: this flow has the node already
             return str(row.provision_state)
         state = require(row, event)
+        if check is not None:
+            check(connection, row)
         locks.take(
             connection,
             row.id,

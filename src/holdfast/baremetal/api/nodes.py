@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import ColumnElement, select
 
 from holdfast import config, errors
-from holdfast.baremetal import nodes, policies, scoping, states
+from holdfast.baremetal import nodes, policies, scoping, states, trait_filters, traits
 from holdfast.db import tables
 from holdfast.web import kinds, lists, patch
 from holdfast.web.kinds import BOOLEAN, NAME, OBJECT, SECRET_OBJECT, TIME, UUID, Kind, text
 from holdfast.web.policy import node_target
-from holdfast.web.resources import Field, Filter, LinkList, Resource
-from holdfast.web.routes import Reply, Request, SubjectLoader
+from holdfast.web.resources import Field, Filter, LinkList, Resource, newer
+from holdfast.web.routes import Param, Reply, Request, SubjectLoader
 from holdfast.web.versions import Version as V
 
 T = tables.nodes.c
@@ -30,16 +31,6 @@ def _provision_state(value: str | None, version: V) -> str | None:
     return value
 
 
-def _traits(connection: Connection, ids: Sequence[int]) -> Mapping[int, list[str]]:
-    table = tables.node_traits
-    found: dict[int, list[str]] = {}
-    for node_id, trait in connection.execute(
-        select(table.c.node_id, table.c.trait).where(table.c.node_id.in_(ids)).order_by(table.c.node_id, table.c.trait)
-    ):
-        found.setdefault(node_id, []).append(trait)
-    return found
-
-
 def _state(name: str, value: str) -> str:
     if value not in states.STATES:
         raise errors.InvalidValue(f"{value!r} is not a provision state.")
@@ -51,6 +42,16 @@ def _fault(name: str, value: str) -> str:
         raise errors.InvalidValue(f"{value!r} is not a fault. Faults: {', '.join(sorted(states.FAULTS))}.")
     return value
 
+
+def _in_chassis(uuid: str) -> ColumnElement[bool]:
+    return T.chassis_id == select(CHASSIS.id).where(CHASSIS.uuid == uuid).scalar_subquery()
+
+
+TRAITS = Kind(
+    kinds.same,  # type: ignore[arg-type]  # read only: traits have paths of their own
+    {"type": "array", "items": {"type": "string", "maxLength": traits.LONGEST}, "maxItems": traits.MOST},
+)
+TRAIT_NAMES = Kind(trait_filters.parse, {"type": "string", "description": "Traits, separated by commas."})
 
 INTERFACE_SINCE = {"network": V(1, 20), "storage": V(1, 33), "rescue": V(1, 38), "bios": V(1, 40)}
 
@@ -101,7 +102,7 @@ NODE = Resource(
             )
             for kind in config.INTERFACES
         ),
-        Field("traits", Kind(kinds.same, {"type": "array"}), since=V(1, 37), load=_traits, sort=False),  # type: ignore[arg-type]
+        Field("traits", TRAITS, since=V(1, 37), load=traits.of_nodes, sort=False),
         Field("created_at", TIME, T.created_at),
         Field("updated_at", TIME, T.updated_at),
     ],
@@ -113,7 +114,7 @@ NODE = Resource(
         LinkList("volume", V(1, 32)),
     ],
     filters=[
-        Filter("chassis_uuid", UUID, lambda v: CHASSIS.uuid == v, about="In this chassis."),
+        Filter("chassis_uuid", UUID, _in_chassis, about="In this chassis."),
         Filter("instance_uuid", UUID, lambda v: T.instance_uuid == v, about="Carrying this instance."),
         Filter(
             "associated",
@@ -145,9 +146,16 @@ NODE = Resource(
             V(1, 46),
             "In this conductor group.",
         ),
+        *(
+            Filter(argument, TRAIT_NAMES, partial(clause, T.id), V(1, 37), about)
+            for argument, (clause, about) in trait_filters.FILTERS.items()
+        ),
     ],
     fields_since=V(1, 8),
 )
+
+# Beyond Ironic: "why does nothing match?"
+EXPLAIN = Param("explain", BOOLEAN, V(1, 37), "Also tell how many nodes each trait alone would leave.")
 
 
 def subject(rule: str) -> SubjectLoader:
@@ -183,11 +191,11 @@ def ident(request: Request) -> str:
 
 
 def index(request: Request) -> Reply:
-    return lists.page(request, NODE, where=scoping.visible(request.subject))
+    return _page(request, detail=False)
 
 
 def detail(request: Request) -> Reply:
-    return lists.page(request, NODE, where=scoping.visible(request.subject), detail=True)
+    return _page(request, detail=True)
 
 
 def show(request: Request) -> Reply:
@@ -239,6 +247,23 @@ def update(request: Request) -> Reply:
 def destroy(request: Request) -> Reply:
     nodes.destroy(request.services.db, request.services.conf, request.subject.uuid)
     return Reply(204)
+
+
+def _page(request: Request, *, detail: bool) -> Reply:
+    return lists.page(
+        request,
+        NODE,
+        where=scoping.visible(request.subject),
+        detail=detail,
+        narrow=trait_filters.narrow,
+        also=trait_filters.explain if _explains(request) else None,
+    )
+
+
+def _explains(request: Request) -> bool:
+    if "explain" in request.query and request.version < EXPLAIN.since:
+        raise newer("The argument explain", EXPLAIN.since)
+    return bool(BOOLEAN.check("explain", request.query.get("explain")))
 
 
 def _full(request: Request, uuid: str) -> dict[str, Any]:

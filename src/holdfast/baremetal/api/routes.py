@@ -7,7 +7,20 @@ from typing import Any
 import msgspec
 
 from holdfast import errors
-from holdfast.baremetal.api import bios, drivers, management, nodes, ramdisk, root, states
+from holdfast.baremetal.api import (
+    bios,
+    chassis,
+    drivers,
+    management,
+    nodes,
+    portgroups,
+    ports,
+    ramdisk,
+    root,
+    states,
+    traits,
+    vifs,
+)
 from holdfast.baremetal.api.nodes import NODE, scope, subject
 from holdfast.baremetal.versions import NEGOTIATION
 from holdfast.web.kinds import BOOLEAN, text
@@ -34,7 +47,16 @@ ROUTES: list[Route] = [
     Route("GET", "", root.versions, None, "The versions of this API."),
     Route("GET", "/v1", root.v1, None, "The collections of this API."),
     # nodes
-    Route("GET", "/v1/nodes", nodes.index, "baremetal:node:list_all", "List nodes.", lists=NODE, subject=scope("node")),
+    Route(
+        "GET",
+        "/v1/nodes",
+        nodes.index,
+        "baremetal:node:list_all",
+        "List nodes.",
+        lists=NODE,
+        query=[nodes.EXPLAIN],
+        subject=scope("node"),
+    ),
     Route(
         "GET",
         "/v1/nodes/detail",
@@ -42,6 +64,7 @@ ROUTES: list[Route] = [
         "baremetal:node:list_all",
         "List nodes with all fields.",
         lists=NODE,
+        query=[nodes.EXPLAIN],
         subject=scope("node"),
     ),
     Route(
@@ -183,7 +206,12 @@ ROUTES: list[Route] = [
         "Call a vendor method.",
         subject=subject("baremetal:node:vendor_passthru"),
     ),
+    *traits.ROUTES,
+    *vifs.ROUTES,
     *ramdisk.ROUTES,
+    *ports.ROUTES,
+    *portgroups.ROUTES,
+    *chassis.ROUTES,
     # drivers
     Route(
         "GET",

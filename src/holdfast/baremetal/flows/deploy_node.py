@@ -23,7 +23,9 @@ class DeployParams(NodeParams, frozen=True, kw_only=True):
 
 
 def begin(work: Work, params: DeployParams) -> None:
-    provision.begin(work.services.db, params.node, work.lock, params.event)
+    # Whoever changes the node's traits at this moment comes before this check, or after the deploy began.
+    check = instances.require_traits
+    provision.begin(work.services.db, params.node, work.lock, params.event, check=check)
 
 
 def resume(work: Work, params: NodeParams) -> None:
