@@ -152,7 +152,7 @@ def _serve(
         services=services,
         caller=req.env.get("holdfast.caller", ANONYMOUS),
         version=version,
-        base=(services.conf.api.public_endpoint or req.prefix).rstrip("/") + api.prefix,
+        base=_base_url(services, req) + api.prefix,
         id=request_id,
         method=req.method,
         path=path,
@@ -165,6 +165,14 @@ def _serve(
         services.policy.authorize(route.policy, request.caller)
     request.body = _body(services, route, req, request)
     return route.handler(request)
+
+
+def _base_url(services: Services, req: falcon.Request) -> str:
+    """What links start with: the configured URL, or the one the client used."""
+    conf = services.conf.api
+    if conf.public_endpoint or not req.host:
+        return str(conf.public_endpoint or f"{req.scheme}://{conf.host}:{conf.port}").rstrip("/")
+    return req.prefix.rstrip("/")
 
 
 def _query(text: str) -> dict[str, str]:
@@ -184,7 +192,10 @@ def _too_old(route: Route) -> errors.HoldfastError:
 
 def _body(services: Services, route: Route, req: falcon.Request, request: Request) -> Any:
     conf = services.conf.api
-    content = body.read(req.bounded_stream, req.content_length, conf[route.body_limit] * 1024)
+    # A chunked body has no length beforehand: Falcon's bounded stream takes it for an empty one.
+    chunked = "chunked" in (req.get_header("Transfer-Encoding") or "").lower()
+    length, stream = (None, req.stream) if chunked else (req.content_length, req.bounded_stream)
+    content = body.read(stream, length, conf[route.body_limit] * 1024)
     if route.body is None:
         if content.strip() not in (b"", b"{}", b"null"):
             raise errors.BadRequest("This request takes no body.")
