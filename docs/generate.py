@@ -39,7 +39,11 @@ def _states() -> str:
 
 
 def _flow_kinds() -> str:
-    lines = [f"# Kinds of flows\n\n{MADE}", "| kind | what for | steps; behind the bar there is no way back |", "|---|---|---|"]
+    lines = [
+        f"# Kinds of flows\n\n{MADE}",
+        "| kind | what for | steps; behind the bar there is no way back |",
+        "|---|---|---|",
+    ]
     for flow in FLOWS.all():
         names = [step.name for step in flow.steps]
         steps = " · ".join(names[: flow.pivot]) + " ‖ " + " · ".join(names[flow.pivot :])

@@ -39,11 +39,16 @@ def test_the_tour_of_the_readme_works_when_pasted(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     match = re.search(r"```sh tour\n(.*?)```", readme, re.DOTALL)
     assert match is not None
+    commands = Path(sys.executable).parent
     with serving(tmp_path / "state") as service:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", _at_home(match.group(1), service)],
             cwd=tmp_path,
-            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOLDFAST_URL": service.url},
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "HOLDFAST_URL": service.url,
+            },
             capture_output=True,
             text=True,
         )

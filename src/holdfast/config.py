@@ -257,3 +257,5 @@ def _override(conf: cfg.ConfigOpts, section: str, name: str, value: Any) -> None
         conf.set_override(name, value, group=None if section == "DEFAULT" else section)
     except (cfg.NoSuchOptError, cfg.NoSuchGroupError) as error:
         raise cfg.ConfigFileValueError(f"There is no option [{section}] {name}") from error
+    except ValueError as error:
+        raise cfg.ConfigFileValueError(f"[{section}] {name}: {error}") from error
