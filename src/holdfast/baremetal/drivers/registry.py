@@ -76,9 +76,7 @@ GENERIC: dict[str, tuple[str, ...]] = {
 }
 
 # Between steps of the same priority, in this order.
-STEP_RANK = {
-    kind: rank for rank, kind in enumerate(("vendor", "power", "management", "deploy", "bios", "raid"))
-}
+STEP_RANK = {kind: rank for rank, kind in enumerate(("vendor", "power", "management", "deploy", "bios", "raid"))}
 
 I = TypeVar("I", bound=Interface)  # noqa: E741
 
@@ -187,9 +185,7 @@ class Drivers:
     def steps(self, task: Task, phase: str) -> list[NodeStep]:
         """What the node can do in a phase ("clean" or "deploy"), in the order it would be done."""
         offered = [step for interface in self.all(task).values() for step in interface.steps(phase)]
-        return sorted(
-            offered, key=lambda step: (-step.priority, STEP_RANK.get(step.interface, len(STEP_RANK)))
-        )
+        return sorted(offered, key=lambda step: (-step.priority, STEP_RANK.get(step.interface, len(STEP_RANK))))
 
     def _of(self, task: Task, base: type[I]) -> I:
         driver, kind = task.node.driver, base.kind
@@ -213,9 +209,7 @@ class Drivers:
         for kind in KINDS:
             enabled, default = self._configured(kind)
             self._must_exist(f"enabled_{kind}_interfaces", enabled, INTERFACES_GROUP + kind)
-            self._must_exist(
-                f"default_{kind}_interface", [default] if default else [], INTERFACES_GROUP + kind
-            )
+            self._must_exist(f"default_{kind}_interface", [default] if default else [], INTERFACES_GROUP + kind)
         types: dict[str, dict[str, Choice]] = {}
         for name in wanted:
             supported = self._load_type(name)
