@@ -27,6 +27,8 @@ def read(stream: Stream, length: int | None, most: int) -> bytes:
     content = stream.read(length if length is not None else most + 1)
     if len(content) > most:
         raise errors.TooLarge(f"The request body is larger than {most // 1024} KiB.")
+    if length is not None and len(content) < length:
+        raise errors.BadRequest("The request body ended before the length it announced.")
     return content
 
 
