@@ -209,7 +209,6 @@ _STORED = ("driver_internal_info", "properties", "instance_info", "raid_config",
 
 
 def store(connection: Connection, before: Task, after: Task) -> None:
-    """Writes what a driver changed in a task."""
     """Writes the keys the driver changed, and only those: a heartbeat or a patch may have changed others."""
     changed = [name for name in _STORED if getattr(after.node, name) != getattr(before.node, name)]
     if changed:
