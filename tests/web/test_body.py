@@ -72,3 +72,10 @@ def test_what_only_looks_like_too_much_is_accepted(document: Any) -> None:
 def test_nul_is_refused_wherever_it_stands(text: str) -> None:
     with pytest.raises(errors.BadRequest, match="NUL"):
         body.parse(text.encode(), DEPTH, KEYS)
+
+
+@pytest.mark.parametrize("text", [b'"' + b'\\"' * 400_000, b'"\\' * 300_000, b'"' * 800_001, b"\\" * 800_000])
+def test_text_made_to_be_slow_is_refused_like_any_other(text: bytes) -> None:
+    """Tried from each of its quotes anew, the first of these takes an hour: the suite would time out."""
+    with pytest.raises(errors.BadRequest):
+        body.parse(nested(1) * 30 + text, DEPTH, KEYS)

@@ -14,8 +14,9 @@ class Stream(Protocol):
     def read(self, size: int = ..., /) -> bytes: ...
 
 
-# A string, or one structural character. Strings are matched to be skipped.
-_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
+# A string, or one structural character. Strings are matched to be skipped; one that never ends is skipped
+# too, and without backtracking: else a mebibyte of \\" would be tried from each of its quotes again.
+_TOKEN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
 # The one character JSON can spell and PostgreSQL cannot keep. An even number of backslashes spells backslashes.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 
