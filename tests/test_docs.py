@@ -44,11 +44,7 @@ def test_the_tour_of_the_readme_works_when_pasted(tmp_path: Path) -> None:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", _at_home(match.group(1), service)],
             cwd=tmp_path,
-            env={
-                **os.environ,
-                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                "HOLDFAST_URL": service.url,
-            },
+            env={**os.environ, "PATH": f"{commands}:{os.environ['PATH']}", "HOLDFAST_URL": service.url},
             capture_output=True,
             text=True,
         )

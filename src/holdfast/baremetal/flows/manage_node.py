@@ -7,9 +7,14 @@ Nothing is changed on the hardware, so there is nothing to undo but the state: a
 
 from __future__ import annotations
 
+import logging
+
+from holdfast import errors
 from holdfast.baremetal import nodes, provision
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, fail, node_of
 from holdfast.flows.flow import NOTHING, Flow, Step, Work
+
+LOG = logging.getLogger(__name__)
 
 
 def begin(work: Work, params: NodeParams) -> None:
@@ -30,8 +35,13 @@ def read_power_state(work: Work, params: NodeParams) -> str | None:
 
 def cache_bios_settings(work: Work, params: NodeParams) -> None:
     """Shown by the API; a node whose BIOS cannot be read is still manageable."""
-    with nodes.working(work.services, params.node, work.generation) as task:
+    with work.services.db.read() as connection:
+        task = nodes.load_task(connection, params.node, work.generation)
+    try:
         settings = work.services.drivers.bios(task).cache_bios_settings(task)
+    except errors.HoldfastError as error:
+        LOG.warning("The BIOS settings of node %s cannot be read: %s", params.node, error.public)
+        return
     nodes.store_bios_settings(work.services.db, params.node, settings)
 
 
