@@ -44,9 +44,7 @@ def test_a_broken_declaration_is_refused(why: str, steps: list[Step[Any]]) -> No
 
 def test_every_step_before_the_pivot_has_an_undo_or_says_there_is_nothing() -> None:
     registry = Registry()
-    declared = flow(
-        Step("a", act, undo=act), Step("b", act, undo=NOTHING), Step("c", act, pivot=True), Step("d", act)
-    )
+    declared = flow(Step("a", act, undo=act), Step("b", act, undo=NOTHING), Step("c", act, pivot=True), Step("d", act))
     assert registry.register(declared) is declared
     assert registry.get("flow") is declared
     assert registry.all() == [declared]

@@ -54,9 +54,7 @@ def test_start_returns_when_the_first_step_is_durable(engine: Engine, world: Wor
 
 
 @pytest.mark.parametrize("how", ["start", "run"])
-def test_a_refused_request_raises_its_own_error_and_leaves_nothing(
-    engine: Engine, world: World, how: str
-) -> None:
+def test_a_refused_request_raises_its_own_error_and_leaves_nothing(engine: Engine, world: World, how: str) -> None:
     with pytest.raises(errors.NodeLocked, match="Thing is locked"):
         getattr(engine, how)(BUILD, Thing(world=str(world.path), at="ground.do", how="refuse"))
     assert rows(engine) == []
