@@ -213,7 +213,7 @@ enabled = false
 
 
 def _manage(config: Path, *arguments: str) -> None:
-    command = [VENV / "bin/keystone-manage", "--config-file", config, *arguments]
+    command = [str(VENV / "bin/keystone-manage"), "--config-file", str(config), *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"keystone-manage {arguments[0]} failed:\n{done.stdout}\n{done.stderr}")
