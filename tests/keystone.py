@@ -228,9 +228,7 @@ def _serving(directory: Path, config: Path, bootstrap: str | None = None) -> Ite
     url = f"http://127.0.0.1:{port}/v3"
     if bootstrap:
         urls = [f"--bootstrap-{kind}-url={url}" for kind in ("admin", "public", "internal")]
-        _manage(
-            config, "bootstrap", f"--bootstrap-password={bootstrap}", "--bootstrap-region-id=RegionOne", *urls
-        )
+        _manage(config, "bootstrap", f"--bootstrap-password={bootstrap}", "--bootstrap-region-id=RegionOne", *urls)
     with open(directory / "server.log", "a") as log:
         server = subprocess.Popen(
             [VENV / "bin/python", "-c", _SERVER, str(port)],
