@@ -42,7 +42,8 @@ SECRET_WORDS = (
 
 _SUSPICIOUS = re.compile("|".join(SECRET_WORDS), re.IGNORECASE)
 _ASSIGNMENT = re.compile(r"((?:password|passwd|secret|token)\s*[=:]\s*)(\S+)", re.IGNORECASE)
-_CREDENTIALS_IN_URL = re.compile(r"(\w+://[^/\s:@]+:)([^@\s/]+)(@)")
+# Begins with the literal: a pattern for the scheme before it would take quadratic time on one long word.
+_CREDENTIALS_IN_URL = re.compile(r"(://[^/\s:@]+:)([^@\s/]+)(@)")
 
 
 def is_secret(key: str) -> bool:
