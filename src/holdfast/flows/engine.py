@@ -233,8 +233,10 @@ class Engine:
         except dbos_errors.DBOSWorkflowIDInUseError:
             self._waiters.pop(key, None)
             raise errors.Conflict(f"Flow {flow_id} is being carried on already.") from None
-        except BaseException:
+        except BaseException as error:
             self._waiters.pop(key, None)
+            if self._process is not process:
+                raise errors.Unavailable("The service is stopping; try again in a moment.") from error
             raise
         return waiter
 

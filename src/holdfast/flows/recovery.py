@@ -47,6 +47,7 @@ class Recovery:
         timeout: float,
         exclusive: bool,
         lost: Callable[[], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.db = db
         self.executor = executor
@@ -54,11 +55,13 @@ class Recovery:
         self.timeout = timeout
         self.exclusive = exclusive
         self._lost = lost
+        self._clock = clock
+        self._place = place()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="flow-recovery", daemon=True)
         # What we saw of others: executor -> (its last beat, when we first saw that one)
         self._seen: dict[str, tuple[str, float]] = {}
-        self._tidied = self._looked_for_orphans = time.monotonic()
+        self._tidied = self._looked_for_orphans = self._clock()
 
     def join(self) -> None:
         """Makes this process known; before its first flow."""
@@ -69,7 +72,7 @@ class Recovery:
                     executor=self.executor,
                     hostname=socket.gethostname()[:255],
                     pid=os.getpid(),
-                    place=place(),
+                    place=self._place,
                     pid_started=pid_started(os.getpid()) or "",
                     started_at=moment,
                     beat_at=moment,
@@ -100,11 +103,11 @@ class Recovery:
                     self._lost()
                     return
                 self.sweep()
-                if time.monotonic() - self._looked_for_orphans > self.timeout:
-                    self._looked_for_orphans = time.monotonic()
+                if self._clock() - self._looked_for_orphans > self.timeout:
+                    self._looked_for_orphans = self._clock()
                     self.adopt_orphans()
-                if time.monotonic() - self._tidied > TIDY_INTERVAL:
-                    self._tidied = time.monotonic()
+                if self._clock() - self._tidied > TIDY_INTERVAL:
+                    self._tidied = self._clock()
                     tidy_journal()
             except Exception as error:
                 # We cannot see others while we cannot reach the database: start watching afresh.
@@ -148,14 +151,16 @@ class Recovery:
             return False
         if self.exclusive:
             return True
-        if row.place and row.place == place():
-            # One engine per process: another executor with our pid is an earlier life of ours.
-            return bool(row.pid == os.getpid() or pid_started(row.pid) != row.pid_started)
+        # One engine per process: another executor with our pid is an earlier life of ours.
+        if row.place == self._place != "" and row.pid == os.getpid():
+            return True
+        if row.place == self._place != "" and pid_started(row.pid) != row.pid_started:
+            return True
         beat, since = self._seen.get(row.executor, ("", 0.0))
         if beat != row.beat_at:
-            self._seen[row.executor] = (row.beat_at, time.monotonic())
+            self._seen[row.executor] = (row.beat_at, self._clock())
             return False
-        return time.monotonic() - since > self.timeout
+        return self._clock() - since > self.timeout
 
     def _claim(self, row: Any) -> bool:
         """Declares the process dead, claims it and fences its flows; False if somebody else was faster."""

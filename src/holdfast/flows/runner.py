@@ -28,7 +28,7 @@ from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
 
 from holdfast import errors
 from holdfast.db.engine import Database, now
-from holdfast.db.tables import flow_steps, flows, processes
+from holdfast.db.tables import counters, flow_steps, flows, processes
 from holdfast.flows.faults import Faults
 from holdfast.flows.flow import NOTHING, THEN, Action, Flow, Registry, Work
 from holdfast.secrets import mask_text
@@ -339,7 +339,7 @@ class Runner:
         )
         if connection.execute(me).first() is None:
             raise Fenced
-        run, moment = self.run_number, now()
+        run, moment, generation = self.run_number, now(), self._next_generation(connection)
         taken = connection.execute(
             update(flows)
             .where(
@@ -350,7 +350,7 @@ class Runner:
                 ),
             )
             .values(
-                generation=flows.c.generation + 1,
+                generation=generation,
                 runs=run,
                 state="running",
                 executor=self.process.executor,
@@ -359,7 +359,7 @@ class Runner:
             .returning(flows.c.generation)
         ).first()
         if taken is not None:
-            self.work.generation = taken.generation
+            self.work.generation = generation
             return
         there = connection.execute(select(flows.c.id).where(flows.c.id == self.work.flow_id)).first()
         if there is not None or not self._untouched:
@@ -370,7 +370,7 @@ class Runner:
             subject=self.flow.subject(self.params),
             params=self.params_text,
             state="running",
-            generation=1,
+            generation=generation,
             runs=1,
             executor=self.process.executor,
             request_id=self.request_id,
@@ -382,7 +382,16 @@ class Runner:
         except IntegrityError:
             # Another execution was a moment faster.
             raise Fenced from None
-        self.work.generation = 1
+        self.work.generation = generation
+
+    def _next_generation(self, connection: Connection) -> int:
+        """Higher than any before it, of this flow or another: hardware compares them across flows."""
+        insert = sqlite.insert if self.process.db.is_sqlite else postgresql.insert
+        first = insert(counters).values(name="fence", value=1)
+        raised = first.on_conflict_do_update(
+            index_elements=[counters.c.name], set_={"value": counters.c.value + 1}
+        )
+        return int(connection.execute(raised.returning(counters.c.value)).scalar_one())
 
     def _close_previous(self, connection: Connection) -> None:
         if self._previous is None:
