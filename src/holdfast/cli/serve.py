@@ -18,6 +18,7 @@ from oslo_config import cfg
 
 from holdfast import __version__, app, config
 from holdfast.baremetal import policies
+from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.cli import options as shared
 from holdfast.db import schema
 from holdfast.db.engine import Database
@@ -57,6 +58,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         auth.check(conf)
         Policy(conf, policies.RULES)  # a policy file that cannot be read is better found now
+        Drivers(conf)  # a wrong name in the configuration is told here, once
         check_workers(conf)
         check_port(conf.api.host, conf.api.port)
         state_dir.mkdir(parents=True, exist_ok=True)
@@ -99,7 +101,7 @@ def serve(conf: cfg.ConfigOpts) -> None:
 def _worker(conf: cfg.ConfigOpts) -> Any:
     """Runs once in each worker process, forked from the one that printed the endpoints."""
     # A killed parent takes its workers along: nobody would stop them otherwise.
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM, 0, 0, 0)
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
     wsgi, services, care = app.start(conf)
     # Worker processes end without atexit; this is the hook they do honour.
     util.Finalize(None, app.stop, args=(services, care), exitpriority=10)

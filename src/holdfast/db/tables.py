@@ -255,6 +255,14 @@ flow_steps = Table(
     Column("result", Text),
 )
 
+# Numbers that only grow. `fence` gives every execution of a flow one that is higher than all before it.
+counters = Table(
+    "counters",
+    metadata,
+    Column("name", String(32), primary_key=True),
+    Column("value", Integer, nullable=False),
+)
+
 # Processes of this installation; one that stops beating is dead and its flows are taken over.
 processes = Table(
     "processes",

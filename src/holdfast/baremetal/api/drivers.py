@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
 from typing import Any
 
@@ -50,7 +51,7 @@ def methods(request: Request) -> Reply:
 def call(request: Request) -> Reply:
     vendor = _driver_vendor(request)
     method = _method(request, vendor.driver_methods)
-    result = getattr(vendor, method.name)(**(request.body or {}))
+    result = _invoke(vendor, method, request)
     return Reply(202) if method.is_async else Reply(document=result)
 
 
@@ -67,8 +68,18 @@ def node_call(request: Request) -> Reply:
         vendor = services.drivers.vendor(task)
         method = _method(request, vendor.methods)
         vendor.validate(task)
-        result = getattr(vendor, method.name)(task, **(request.body or {}))
+        result = _invoke(vendor, method, request, task)
     return Reply(202) if method.is_async else Reply(document=result)
+
+
+def _invoke(vendor: VendorInterface, method: VendorMethod, request: Request, *before: Any) -> Any:
+    """Calls a vendor method with the body's keys as its arguments."""
+    implementation = getattr(vendor, method.name)
+    try:
+        bound = inspect.signature(implementation).bind(*before, **(request.body or {}))
+    except TypeError as error:
+        raise errors.BadRequest(f"The vendor method {method.name} does not take that: {error}.") from None
+    return implementation(*bound.args, **bound.kwargs)
 
 
 def _method(request: Request, offered: tuple[VendorMethod, ...]) -> VendorMethod:
