@@ -46,9 +46,9 @@ class Answer:
 
 
 class Application:
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, wsgi: Any = None) -> None:
         self.services = services
-        self._wsgi: Any = app.build_wsgi(services)
+        self._wsgi: Any = wsgi or app.build_wsgi(services)
 
     def call(
         self,
