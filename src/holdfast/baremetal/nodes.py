@@ -323,7 +323,9 @@ def _columns(connection: Connection, values: dict[str, Any]) -> dict[str, Any]:
 def _chassis_id(connection: Connection, uuid: str | None) -> int | None:
     if uuid is None:
         return None
-    found = connection.execute(select(tables.chassis.c.id).where(tables.chassis.c.uuid == uuid)).scalar()
+    wanted = select(tables.chassis.c.id).where(tables.chassis.c.uuid == uuid)
+    # Held until the node refers to it: nobody can delete the chassis in between.
+    found = connection.execute(wanted.with_for_update(read=True, key_share=True)).scalar()
     if found is None:
         raise errors.BadRequest(f"Chassis {uuid} could not be found.")
     return int(found)
