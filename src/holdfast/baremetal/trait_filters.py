@@ -22,13 +22,9 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Select,
-    and_,
-    exists,
     func,
     literal,
-    not_,
     null,
-    or_,
     select,
     union,
     union_all,
@@ -43,11 +39,8 @@ if TYPE_CHECKING:
 
 # More names than a node can have traits make no sense, and each costs a probe.
 MOST_NAMES = traits.MOST
-# To find the rarest of several traits their nodes are counted, but not further than this.
-COUNTED = 10_000
-# A list in another order than by id sorts all nodes of a trait if they are at most this many;
-# otherwise walking the nodes in that order meets enough of them soon.
-SORTED = 2_000
+# A trait of fewer nodes is rare. Counting ends here: beyond it the difference does not matter any more.
+RARE = 1_000
 
 nodes = tables.nodes
 held = tables.node_traits
@@ -62,19 +55,19 @@ def parse(argument: str, text: str) -> tuple[str, ...]:
 
 
 def has_all(node_id: ColumnElement[int], names: Sequence[str]) -> ColumnElement[bool]:
-    return and_(*(_has(node_id, name) for name in names))
+    return _how_many(node_id, names) >= len(names)
 
 
 def has_any(node_id: ColumnElement[int], names: Sequence[str]) -> ColumnElement[bool]:
-    return or_(*(_has(node_id, name) for name in names))
+    return _how_many(node_id, names) >= 1
 
 
 def lacks_some(node_id: ColumnElement[int], names: Sequence[str]) -> ColumnElement[bool]:
-    return not_(has_all(node_id, names))
+    return _how_many(node_id, names) < len(names)
 
 
 def lacks_all(node_id: ColumnElement[int], names: Sequence[str]) -> ColumnElement[bool]:
-    return and_(*(not_(_has(node_id, name)) for name in names))
+    return _how_many(node_id, names) < 1
 
 
 # argument: (its clause, what it means)
@@ -98,7 +91,9 @@ def narrow(connection: Connection, window: Window) -> ColumnElement[bool] | None
         counts = _bounded_counts(connection, {*every, *some})
         sizes = {choice: sum(counts[name] for name in choice) for choice in choices}
         chosen = min(choices, key=sizes.__getitem__)
-        if not window.by_id and sizes[chosen] > SORTED:
+        if not window.by_id and sizes[chosen] >= RARE:
+            # In another order all nodes of a trait would have to be sorted, where walking the nodes in
+            # that order meets enough of them soon.
             return None
     return nodes.c.id.in_(_candidates(chosen, window))
 
@@ -125,8 +120,13 @@ def explain(connection: Connection, window: Window) -> Mapping[str, Any]:
     return {"explain": left}
 
 
-def _has(node_id: ColumnElement[int], name: str) -> ColumnElement[bool]:
-    return exists().where(held.c.node_id == node_id, held.c.trait == name)
+def _how_many(node_id: ColumnElement[int], names: Sequence[str]) -> ColumnElement[int]:
+    """How many of these traits the node has.
+
+    A count rather than EXISTS: PostgreSQL turns a negated or alternative EXISTS into a hash of all nodes
+    with the trait, and guesses that `=` is nearly never true, after which it reads whole tables.
+    """
+    return select(func.count()).where(held.c.node_id == node_id, held.c.trait.in_(names)).scalar_subquery()
 
 
 def _others(window: Window) -> list[ColumnElement[bool]]:
@@ -164,9 +164,9 @@ def _stream(name: str, window: Window) -> Select[Any]:
 
 
 def _bounded_counts(connection: Connection, names: set[str]) -> Mapping[str, int]:
-    """How many nodes have each trait, at most `COUNTED`."""
+    """How many nodes have each trait, at most `RARE`."""
     counts = []
     for name in sorted(names):
-        some = select(held.c.node_id).where(held.c.trait == name).limit(COUNTED).subquery()
+        some = select(held.c.node_id).where(held.c.trait == name).limit(RARE).subquery()
         counts.append(select(literal(name).label("trait"), func.count().label("nodes")).select_from(some))
     return {row.trait: row.nodes for row in connection.execute(union_all(*counts))}
