@@ -1,5 +1,7 @@
 """Fixtures every test can use."""
 
+from hypothesis import settings
+
 from tests.application import api, either_api, shared_api
 from tests.postgres import database_url, postgres_cluster, postgres_url
 from tests.service import postgres_service, service
@@ -14,3 +16,7 @@ __all__ = [
     "service",
     "shared_api",
 ]
+
+# The same examples in every run: a test fails when the code changed, not by luck.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.load_profile("steady")
