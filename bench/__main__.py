@@ -40,9 +40,7 @@ def parse() -> Options:
     parser.add_argument("--quick", action="store_true", help="fewer requests and rounds: five minutes")
     parser.add_argument("--nodes", type=int, default=1000, help="size of the fleet (default: 1000)")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
-    parser.add_argument(
-        "--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names)
-    )
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--services", nargs="+", choices=list(SERVICES), default=list(SERVICES))
     given = parser.parse_args()
     if given.nodes < max(LEVELS):

@@ -42,8 +42,7 @@ def ratio_chart(title: str, rows: Sequence[tuple[str, float, str]]) -> str:
         length = ratio * scale
         parts += [
             f'<text class="label" x="{LABELS_END}" y="{middle}">{escape(label)}</text>',
-            f'<rect class="bar" x="{BARS_START}" y="{middle - BAR / 2}"'
-            f' width="{length:.1f}" height="{BAR}"/>',
+            f'<rect class="bar" x="{BARS_START}" y="{middle - BAR / 2}" width="{length:.1f}" height="{BAR}"/>',
             f'<text x="{BARS_START + length + 8:.1f}" y="{middle}">{ratio:.1f}×'
             f' <tspan class="detail">{escape(detail)}</tspan></text>',
         ]

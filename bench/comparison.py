@@ -14,9 +14,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from bench import SCRATCH, fleet, machine, postgresql
-from bench.kept_fleet import Enrolment, KeptFleet
+from bench.kept_fleet import KeptFleet
 from bench.load import Request
-from bench.measure import Figures, Upkeep, cold_start, differences, enrol, measure, watch_idle
+from bench.measure import Enrolment, Figures, Upkeep, cold_start, differences, enrol, measure, watch_idle
 from bench.report import Line, Report
 from bench.services import SERVICES, Service
 from bench.workloads import WORKLOADS, Workload, render
@@ -85,7 +85,7 @@ def compare(options: Options) -> Report:
         "API version": f"1.{minor}",
         "plan": f"{options.plan.name}, best of {max(map(len, samples.values()))} rounds",
     }
-    notes += failures(lines) + limited_by_generator(lines) + restored(upkeep)
+    notes += failures(lines) + limited_by_generator(lines)
     return Report(about, lines, upkeep, notes)
 
 
@@ -131,7 +131,7 @@ def settle_in(services: list[Service], options: Options, minor: int) -> dict[str
     return upkeep
 
 
-def take_in(service: Service, requests: list[Request], reuse: bool) -> Enrolment:
+def take_in(service: Service, requests: list[Request], reuse: bool) -> Enrolment | None:
     """Enrol the fleet over HTTP, or restore what an earlier run enrolled. May leave the service stopped."""
     file = service.settings.keeps_fleet_in
     if file is None:
@@ -139,10 +139,11 @@ def take_in(service: Service, requests: list[Request], reuse: bool) -> Enrolment
     kept = KeptFleet(service.settings.version, requests)
     if reuse and kept.exists():
         service.stop()
-        return kept.restore(file)
+        kept.restore(file)
+        return None
     cost = enrol(service, requests)
     service.stop()
-    kept.keep(file, cost)
+    kept.keep(file)
     return cost
 
 
@@ -207,15 +208,6 @@ def limited_by_generator(lines: list[Line]) -> list[str]:
         for line in lines
         for service, figures in line.best.items()
         if figures.generator_busy > GENERATOR_LIMIT
-    ]
-
-
-def restored(upkeep: dict[str, Upkeep]) -> list[str]:
-    return [
-        f"enrol the fleet: {service} started from the database that an earlier run had enrolled; its figures"
-        " are that run's"
-        for service, costs in upkeep.items()
-        if costs.enrolment.restored
     ]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench import BenchError
-from bench.kept_fleet import Enrolment
 from bench.load import LoadGenerator, Request, fire
 from bench.services import Service
 from bench.workloads import Batch, Workload
@@ -50,11 +49,22 @@ class Figures:
         )
 
 
+@dataclass(frozen=True)
+class Enrolment:
+    """What it cost to give a service the whole fleet: seconds on the clock, and of CPU time."""
+
+    seconds: float
+    cpu_seconds: float
+
+
 @dataclass
 class Upkeep:
-    """What a service costs beside its requests. Memory is proportional set size, in bytes."""
+    """What a service costs beside its requests. Memory is proportional set size, in bytes.
 
-    enrolment: Enrolment
+    `enrolment` is None if the service started from a database that an earlier run had filled.
+    """
+
+    enrolment: Enrolment | None
     cold_start_seconds: float
     idle_bytes: int = 0
     idle_cpu_ms_per_second: float = 0.0
@@ -124,9 +134,7 @@ def check(service: Service, workload: Workload, proofs: Sequence[Request]) -> No
         answer = service.get(proof.path).json()
         shown = {name: answer[name] for name in workload.proof.shows}
         if shown != workload.proof.shows:
-            raise BenchError(
-                f"{service.name} was quiet before {workload.name} was done: {proof.path} {shown}"
-            )
+            raise BenchError(f"{service.name} was quiet before {workload.name} was done: {proof.path} {shown}")
 
 
 def differences(services: Sequence[Service], workload: Workload, request: Request) -> list[str]:
@@ -138,9 +146,7 @@ def differences(services: Sequence[Service], workload: Workload, request: Reques
         found = _shape(other.get(request.path).json())
         if found != expected:
             lacks, adds = ", ".join(sorted(expected - found)), ", ".join(sorted(found - expected))
-            notes.append(
-                f"{workload.name}: of what {first.name} answers {other.name} lacks {lacks}; it adds {adds}"
-            )
+            notes.append(f"{workload.name}: of what {first.name} answers {other.name} lacks {lacks}; it adds {adds}")
     return notes
 
 

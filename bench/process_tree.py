@@ -28,9 +28,7 @@ class Process:
 
 def members(root: int) -> list[Process]:
     """The process `root` and its descendants, as they are now; empty when it is gone."""
-    processes = [
-        process for entry in os.listdir("/proc") if entry.isdigit() and (process := _read(int(entry)))
-    ]
+    processes = [process for entry in os.listdir("/proc") if entry.isdigit() and (process := _read(int(entry)))]
     tree = [process for process in processes if process.pid == root]
     for process in tree:  # grows as it is walked: children, then theirs
         tree += [child for child in processes if child.parent == process.pid]

@@ -65,9 +65,9 @@ METRICS = (
     Metric("p99 ms", lambda figures: figures.p99_ms, ratio=False),
 )
 
-UPKEEP: tuple[tuple[str, Callable[[Upkeep], float]], ...] = (
-    ("enrol the fleet, CPU s", lambda upkeep: upkeep.enrolment.cpu_seconds),
-    ("enrol the fleet, s", lambda upkeep: upkeep.enrolment.seconds),
+UPKEEP: tuple[tuple[str, Callable[[Upkeep], float | None]], ...] = (
+    ("enrol the fleet, CPU s", lambda upkeep: upkeep.enrolment.cpu_seconds if upkeep.enrolment else None),
+    ("enrol the fleet, s", lambda upkeep: upkeep.enrolment.seconds if upkeep.enrolment else None),
     ("cold start to first answer, s", lambda upkeep: upkeep.cold_start_seconds),
     ("idle, CPU ms per s", lambda upkeep: upkeep.idle_cpu_ms_per_second),
     ("memory idle, MiB", lambda upkeep: upkeep.idle_bytes / MEBIBYTE),
@@ -143,8 +143,10 @@ def section(report: Report) -> str:
     return "\n" + "\n\n".join(part for part in parts if part) + "\n"
 
 
-def number(value: float) -> str:
-    """Three significant digits, no exponent."""
+def number(value: float | None) -> str:
+    """Three significant digits, no exponent; a dash for what was not measured."""
+    if value is None:
+        return "–"
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
@@ -165,13 +167,13 @@ def _row(line: Line, services: Sequence[str]) -> list[str]:
     return row
 
 
-def _cells(values: Sequence[float], ratio: bool, more_is_better: bool) -> list[str]:
+def _cells(values: Sequence[float | None], ratio: bool, more_is_better: bool) -> list[str]:
     cells = [number(value) for value in values]
     if not ratio or len(values) < 2:
         return cells
     reference, ours = values
     better, worse = (ours, reference) if more_is_better else (reference, ours)
-    return [*cells, number(better / worse) if worse else "–"]
+    return [*cells, number(better / worse if better is not None and worse else None)]
 
 
 def _chart_rows(report: Report) -> tuple[str, list[tuple[str, float, str]]]:
@@ -181,7 +183,5 @@ def _chart_rows(report: Report) -> tuple[str, list[tuple[str, float, str]]]:
         if line.concurrency == 1:
             theirs_ms, ours_ms = line.best[reference].cpu_ms, line.best[ours].cpu_ms
             rows.append((line.title, theirs_ms / ours_ms, f"{number(theirs_ms)} → {number(ours_ms)} ms"))
-    title = (
-        f"CPU time per request, times less than Ironic ({report.about['fleet']}, {report.about['database']})"
-    )
+    title = f"CPU time per request, times less than Ironic ({report.about['fleet']}, {report.about['database']})"
     return title, rows

@@ -63,9 +63,7 @@ def test_the_best_of_each_figure_counts_and_failures_add_up() -> None:
 
 
 def test_cpu_time_and_memory_include_children() -> None:
-    child = (
-        "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\nimport sys; sys.stdin.read()"
-    )
+    child = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\nimport sys; sys.stdin.read()"
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with subprocess.Popen(
         [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -90,9 +88,7 @@ def test_only_processes_of_the_tree_are_killed() -> None:
     assert process_tree.members(os.getpid())
 
 
-@pytest.mark.parametrize(
-    ("value", "text"), [(1234.5, "1,234"), (99.94, "99.9"), (9.876, "9.88"), (0.4, "0.40")]
-)
+@pytest.mark.parametrize(("value", "text"), [(1234.5, "1,234"), (99.94, "99.9"), (9.876, "9.88"), (0.4, "0.40")])
 def test_numbers_have_three_digits(value: float, text: str) -> None:
     assert number(value) == text
 
