@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from sqlalchemy import Connection, select
+import msgspec
+from sqlalchemy import Connection, or_, select
 
-from holdfast.baremetal import states
+from holdfast.baremetal import states, vifs
+from holdfast.baremetal.drivers.base import NetworkInterface
 from holdfast.baremetal.drivers.fake.power import FakePower
 from holdfast.db import tables
 from holdfast.services import Services
+
+VIF_KEY, LEGACY_KEY = NetworkInterface.VIF_KEY, vifs.LEGACY_KEY
 
 Check = Callable[[Services, Connection], Iterator[str]]
 
@@ -25,9 +29,7 @@ def violations(services: Services) -> list[str]:
 
 def every_lock_belongs_to_a_live_flow(_services: Services, connection: Connection) -> Iterator[str]:
     table, flows = tables.nodes, tables.flows
-    live = set(
-        connection.execute(select(flows.c.id).where(flows.c.state.in_(("running", "stuck")))).scalars()
-    )
+    live = set(connection.execute(select(flows.c.id).where(flows.c.state.in_(("running", "stuck")))).scalars())
     for uuid, holder in connection.execute(
         select(table.c.uuid, table.c.reservation).where(table.c.reservation.is_not(None))
     ):
@@ -58,9 +60,7 @@ def every_power_change_has_its_flow(_services: Services, connection: Connection)
 
 def targets_follow_from_states(_services: Services, connection: Connection) -> Iterator[str]:
     table = tables.nodes
-    for row in connection.execute(
-        select(table.c.uuid, table.c.provision_state, table.c.target_provision_state)
-    ):
+    for row in connection.execute(select(table.c.uuid, table.c.provision_state, table.c.target_provision_state)):
         expected = {states.TARGETS.get(row.provision_state)}
         if row.provision_state in (states.CLEANING, states.CLEANWAIT, states.CLEANFAIL):
             expected.add(states.MANAGEABLE)
@@ -86,6 +86,28 @@ def free_nodes_carry_nothing(_services: Services, connection: Connection) -> Ite
         .where(table.c.provision_state.in_((states.CLEANING, states.CLEANWAIT)))
     ):
         yield f"Node {uuid} is being cleaned and still has volume targets."
+
+
+def every_vif_is_where_its_port_says(_services: Services, connection: Connection) -> Iterator[str]:
+    """The key that keeps a VIF on one node, and the ports and port groups that carry it, tell the same."""
+    nodes, claims = tables.nodes, tables.node_vifs
+    claimed = {
+        (row.vif_id, row.uuid)
+        for row in connection.execute(select(claims.c.vif_id, nodes.c.uuid).join_from(claims, nodes))
+    }
+    carried = set()
+    for table in (tables.ports, tables.portgroups):
+        for info, extra, uuid in connection.execute(
+            select(table.c.internal_info, table.c.extra, nodes.c.uuid)
+            .join_from(table, nodes)
+            .where(or_(table.c.internal_info.contains(VIF_KEY), table.c.extra.contains(LEGACY_KEY)))
+        ):
+            if vif := msgspec.json.decode(info).get(VIF_KEY) or msgspec.json.decode(extra).get(LEGACY_KEY):
+                carried.add((vif, uuid))
+    for vif, uuid in sorted(claimed - carried):
+        yield f"VIF {vif} is kept for node {uuid}, but none of its ports carries it."
+    for vif, uuid in sorted(carried - claimed):
+        yield f"VIF {vif} is on a port of node {uuid}, but could be attached to another node as well."
 
 
 def fake_machines_are_what_the_rows_say(services: Services, connection: Connection) -> Iterator[str]:
@@ -117,6 +139,6 @@ CHECKS: tuple[Check, ...] = (
     every_power_change_has_its_flow,
     targets_follow_from_states,
     free_nodes_carry_nothing,
+    every_vif_is_where_its_port_says,
     fake_machines_are_what_the_rows_say,
 )
-

@@ -8,11 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from holdfast import config, errors
 from holdfast.baremetal import vifs
 from holdfast.baremetal.drivers.noop import NoopNetwork
 from holdfast.baremetal.task import Node, Port, Portgroup, Task
+from holdfast.db import tables
+from holdfast.invariants import violations
 from tests.application import Application
 from tests.baremetal.wiring import add_group, add_port, claims, lock, put
 
@@ -298,6 +301,10 @@ def test_attaching_and_detaching_at_once_loses_neither(either_api: Application) 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(churn, range(8)))
     assert sorted(attached(api, node)) == sorted(claims(api)) == [f"last-{worker}" for worker in range(8)]
+    assert violations(api.services) == []
+    with api.services.db.write() as connection:
+        connection.execute(update(tables.node_vifs).where(tables.node_vifs.c.vif_id == "last-0").values(vif_id="lost"))
+    assert sorted("last-0" in problem or "lost" in problem for problem in violations(api.services)) == [True, True]
 
 
 # -- choosing the port
