@@ -27,7 +27,7 @@ from holdfast.flows import journal
 from holdfast.flows.faults import Faults
 from holdfast.flows.flow import Flow, Registry, Work
 from holdfast.flows.recovery import Recovery
-from holdfast.flows.runner import Ending, Fenced, Over, Process, Runner, mark_stuck
+from holdfast.flows.runner import Ending, Fenced, Over, Process, Runner, mark_stuck, next_generation
 from holdfast.secrets import mask_text
 from holdfast.services import Services
 
@@ -188,7 +188,7 @@ class Engine:
                 .where(flows.c.id == flow_id, flows.c.state.in_(("running", "stuck")))
                 .values(
                     state="stuck",
-                    generation=flows.c.generation + 1,
+                    generation=next_generation(self.db, connection),
                     reason=mask_text(reason),
                     error=row.error or "It was being abandoned.",
                     updated_at=now(),

@@ -27,6 +27,7 @@ from sqlalchemy.exc import IntegrityError
 
 from holdfast.db.engine import Database, ago, now
 from holdfast.db.tables import flows, processes
+from holdfast.flows.runner import next_generation
 
 LOG = logging.getLogger(__name__)
 
@@ -179,7 +180,7 @@ class Recovery:
             fenced = connection.execute(
                 update(flows)
                 .where(flows.c.executor == executor, flows.c.state == "running")
-                .values(generation=flows.c.generation + 1, executor=self.executor)
+                .values(generation=next_generation(self.db, connection), executor=self.executor)
             ).rowcount
         left = DBOS.list_workflows(status="PENDING", executor_id=executor, load_input=False, load_output=False)
         for workflow in left:

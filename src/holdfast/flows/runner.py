@@ -339,7 +339,7 @@ class Runner:
         )
         if connection.execute(me).first() is None:
             raise Fenced
-        run, moment, generation = self.run_number, now(), self._next_generation(connection)
+        run, moment, generation = self.run_number, now(), next_generation(self.process.db, connection)
         taken = connection.execute(
             update(flows)
             .where(
@@ -383,15 +383,6 @@ class Runner:
             # Another execution was a moment faster.
             raise Fenced from None
         self.work.generation = generation
-
-    def _next_generation(self, connection: Connection) -> int:
-        """Higher than any before it, of this flow or another: hardware compares them across flows."""
-        insert = sqlite.insert if self.process.db.is_sqlite else postgresql.insert
-        first = insert(counters).values(name="fence", value=1)
-        raised = first.on_conflict_do_update(
-            index_elements=[counters.c.name], set_={"value": counters.c.value + 1}
-        )
-        return int(connection.execute(raised.returning(counters.c.value)).scalar_one())
 
     def _close_previous(self, connection: Connection) -> None:
         if self._previous is None:
@@ -454,13 +445,21 @@ class Runner:
         return point
 
 
+def next_generation(db: Database, connection: Connection) -> int:
+    """Higher than any before it, of this flow or another: hardware compares them across flows."""
+    insert = sqlite.insert if db.is_sqlite else postgresql.insert
+    first = insert(counters).values(name="fence", value=1)
+    raised = first.on_conflict_do_update(index_elements=[counters.c.name], set_={"value": counters.c.value + 1})
+    return int(connection.execute(raised.returning(counters.c.value)).scalar_one())
+
+
 def mark_stuck(db: Database, flow_id: str, run: int, public: str) -> None:
     """Marks a flow stuck whose execution broke in a way that no step is to blame for."""
     with db.write() as connection:
         connection.execute(
             update(flows)
             .where(flows.c.id == flow_id, flows.c.runs == run, flows.c.state == "running")
-            .values(state="stuck", generation=flows.c.generation + 1, error=public, updated_at=now())
+            .values(state="stuck", generation=next_generation(db, connection), error=public, updated_at=now())
         )
 
 
