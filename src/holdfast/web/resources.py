@@ -19,6 +19,7 @@ from holdfast.web.kinds import Kind
 from holdfast.web.versions import Version
 
 V1_1 = Version(1, 1)
+V1_43 = Version(1, 43)
 
 # ids of rows on this page -> value of the field for each
 Loader = Callable[[Connection, Sequence[int]], Mapping[int, Any]]
@@ -75,7 +76,7 @@ class Resource:
     links: Sequence[LinkList] = ()
     filters: Sequence[Filter] = ()
     fields_since: Version = V1_1
-    detail_since: Version = Version(1, 43)
+    detail_since: Version = V1_43
     # How a stored object is named in its URL; bios settings, say, have no UUID.
     ident: str = "uuid"
 
