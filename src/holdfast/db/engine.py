@@ -56,9 +56,7 @@ class Database:
             self.writer = _sqlite(url, poolclass=StaticPool)
             event.listen(self.writer, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
         else:
-            self.reader = self.writer = create_engine(
-                url, pool_size=pool_size, max_overflow=16, pool_pre_ping=True
-            )
+            self.reader = self.writer = create_engine(url, pool_size=pool_size, max_overflow=16, pool_pre_ping=True)
 
     @contextmanager
     def read(self) -> Iterator[Connection]:

@@ -84,6 +84,17 @@ nodes = Table(
     _json("extra"),
     Column("resource_class", String(80), index=True),
     Column("conductor_group", String(255), nullable=False, server_default=""),
+    Column("description", Text),
+    # Which projects may see and use the node: see baremetal/scoping.py
+    Column("owner", String(255), index=True),
+    Column("lessee", String(255), index=True),
+    _json("network_data"),
+    # Null: as the option says
+    Column("automated_clean", Boolean),
+    Column("protected", Boolean, nullable=False, server_default=false()),
+    Column("protected_reason", Text),
+    Column("retired", Boolean, nullable=False, server_default=false()),
+    Column("retired_reason", Text),
     # Power
     Column("power_state", String(15)),
     Column("target_power_state", String(15)),
@@ -160,6 +171,7 @@ ports = Table(
     Column("portgroup_id", ForeignKey("portgroups.id"), index=True),
     Column("pxe_enabled", Boolean, nullable=False, server_default=true()),
     Column("physical_network", String(64)),
+    Column("is_smartnic", Boolean, nullable=False, server_default=false()),
     _json("local_link_connection"),
     _json("extra"),
     _json("internal_info"),
@@ -211,6 +223,39 @@ bios_settings = Table(
     Column("name", String(255), primary_key=True),
     Column("value", Text),
     *_times(),
+)
+
+# Who asked for a node, and which one it got. A node has one allocation at most, and goes with it.
+allocations = Table(
+    "allocations",
+    metadata,
+    *_identity(),
+    *_times(),
+    Column("name", String(255), unique=True),
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), unique=True),
+    Column("state", String(15), nullable=False),
+    Column("last_error", Text),
+    Column("resource_class", String(80), index=True),
+    Column("owner", String(255), index=True),
+    _json("traits", "[]"),
+    _json("candidate_nodes", "[]"),
+    _json("extra"),
+    # The flow that looks for a node, while it does: "<flow kind>/<flow id>"
+    Column("reservation", String(255)),
+    CheckConstraint("state in ('allocating', 'active', 'error')", name="state"),
+    sqlite_autoincrement=True,
+)
+
+# Steps that join a deploy when the instance asks for the trait of the same name.
+deploy_templates = Table(
+    "deploy_templates",
+    metadata,
+    *_identity(),
+    *_times(),
+    Column("name", String(255), nullable=False, unique=True),
+    _json("steps", "[]"),
+    _json("extra"),
+    sqlite_autoincrement=True,
 )
 
 # Durable work: see flows/. The engine's own journal lives in its own database or schema; these rows
@@ -269,6 +314,8 @@ processes = Table(
     metadata,
     Column("executor", String(64), primary_key=True),
     Column("hostname", String(255), nullable=False),
+    # The hardware types it serves, a JSON list: the API shows processes as conductors.
+    _json("drivers", "[]"),
     Column("pid", Integer, nullable=False),
     # Which machine, boot and process namespace the pid belongs to, and when that process started:
     # a survivor that sees the same place can tell at once whether the process is gone.

@@ -80,9 +80,7 @@ def upgrade() -> None:
         sa.Column("finished_at", sa.String(length=32), nullable=True),
         sa.Column("error", sa.Text(), nullable=True),
         sa.Column("result", sa.Text(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["flow_id"], ["flows.id"], name=op.f("fk_flow_steps_flow_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["flow_id"], ["flows.id"], name=op.f("fk_flow_steps_flow_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("flow_id", "position", name=op.f("pk_flow_steps")),
     )
     op.create_table(
@@ -155,18 +153,14 @@ def upgrade() -> None:
         sa.Column("value", sa.Text(), nullable=True),
         sa.Column("created_at", sa.String(length=32), nullable=False),
         sa.Column("updated_at", sa.String(length=32), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["node_id"], ["nodes.id"], name=op.f("fk_bios_settings_node_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name=op.f("fk_bios_settings_node_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("node_id", "name", name=op.f("pk_bios_settings")),
     )
     op.create_table(
         "node_traits",
         sa.Column("node_id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("trait", sa.String(length=255), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["node_id"], ["nodes.id"], name=op.f("fk_node_traits_node_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name=op.f("fk_node_traits_node_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("node_id", "trait", name=op.f("pk_node_traits")),
         sqlite_with_rowid=False,
     )
@@ -197,9 +191,7 @@ def upgrade() -> None:
         sa.Column("properties", sa.Text(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("extra", sa.Text(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("internal_info", sa.Text(), server_default=sa.text("'{}'"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["node_id"], ["nodes.id"], name=op.f("fk_portgroups_node_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name=op.f("fk_portgroups_node_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_portgroups")),
         sa.UniqueConstraint("address", name=op.f("uq_portgroups_address")),
         sa.UniqueConstraint("name", name=op.f("uq_portgroups_name")),
@@ -242,9 +234,7 @@ def upgrade() -> None:
         sa.Column("volume_id", sa.String(length=36), nullable=False),
         sa.Column("properties", sa.Text(), server_default=sa.text("'{}'"), nullable=False),
         sa.Column("extra", sa.Text(), server_default=sa.text("'{}'"), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["node_id"], ["nodes.id"], name=op.f("fk_volume_targets_node_id"), ondelete="CASCADE"
-        ),
+        sa.ForeignKeyConstraint(["node_id"], ["nodes.id"], name=op.f("fk_volume_targets_node_id"), ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_volume_targets")),
         sa.UniqueConstraint("node_id", "boot_index", name=op.f("uq_volume_targets_node_id_boot_index")),
         sa.UniqueConstraint("uuid", name=op.f("uq_volume_targets_uuid")),
@@ -278,4 +268,3 @@ def upgrade() -> None:
     with op.batch_alter_table("ports", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_ports_node_id"), ["node_id"], unique=False)
         batch_op.create_index(batch_op.f("ix_ports_portgroup_id"), ["portgroup_id"], unique=False)
-
