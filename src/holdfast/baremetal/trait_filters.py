@@ -148,7 +148,8 @@ def _stream(name: str, window: Window) -> Select[Any]:
     has = held.alias()
     statement = select(has.c.node_id).where(has.c.trait == name)
     if not window.by_id:
-        return statement
+        # All of them, which are less than RARE; PostgreSQL believes it only if it is told.
+        return statement.limit(RARE * 2)
     for argument, (clause, _about) in FILTERS.items():
         wanted = [n for n in window.values.get(argument, ()) if (argument, n) != ("traits", name)]
         # Whoever has this trait has one of those.
