@@ -22,6 +22,7 @@ from holdfast.db import schema
 from holdfast.db.engine import Database
 from holdfast.services import Services
 from tests import enrolment
+from tests.postgres import Cluster
 
 VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
 
@@ -171,3 +172,20 @@ def either_api(database_url: str, tmp_path: Path) -> Iterator[Application]:
     """A fresh application on each kind of database in turn."""
     with running(tmp_path / "state", database=database_url) as application:
         yield application
+
+
+@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
+def shared_either_api(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Application]:
+    """One application for all tests of a module, on each kind of database in turn."""
+    where = tmp_path_factory.mktemp("application")
+    if request.param == "sqlite":
+        with running(where) as application:
+            yield application
+        return
+    cluster: Cluster = request.getfixturevalue("postgres_cluster")
+    database = cluster.create()
+    with running(where, database=cluster.url(database)) as application:
+        yield application
+    cluster.drop(database)

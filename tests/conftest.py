@@ -2,7 +2,7 @@
 
 from hypothesis import settings
 
-from tests.application import api, either_api, shared_api
+from tests.application import api, either_api, shared_api, shared_either_api
 from tests.postgres import database_url, postgres_cluster, postgres_url
 from tests.service import postgres_service, service
 
@@ -15,6 +15,7 @@ __all__ = [
     "postgres_url",
     "service",
     "shared_api",
+    "shared_either_api",
 ]
 
 # The same examples in every run: a test fails when the code changed, not by luck.

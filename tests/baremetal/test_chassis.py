@@ -14,8 +14,8 @@ UNKNOWN = "7f6d3c1e-0d6b-4c57-8f0b-1f1a4d1c9b11"
 
 
 @pytest.fixture(scope="module")
-def api(shared_api: Application) -> Application:
-    return shared_api
+def api(shared_either_api: Application) -> Application:
+    return shared_either_api
 
 
 def add(api: Application, **fields: Any) -> dict[str, Any]:
@@ -170,8 +170,7 @@ def test_unknown_chassis(api: Application, ident: str, status: int) -> None:
         assert api.request(method, f"/v1/chassis/{ident}", body).status == status
 
 
-def test_a_node_created_while_its_chassis_is_deleted_leaves_no_dangling_link(either_api: Application) -> None:
-    api = either_api
+def test_a_node_created_while_its_chassis_is_deleted_leaves_no_dangling_link(api: Application) -> None:
     with ThreadPoolExecutor(2) as pool:
         for _ in range(20):
             chassis = add(api)["uuid"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,15 +9,15 @@ import pytest
 from holdfast import errors
 from holdfast.baremetal.drivers.noop import NoopNetwork
 from holdfast.baremetal.task import Portgroup, Task
-from tests.application import Application, running
+from tests.application import Application
 from tests.baremetal.wiring import add_group, add_port, claims, lock, mac, put, remove, replace
 
 UNKNOWN = "7f6d3c1e-0d6b-4c57-8f0b-1f1a4d1c9b11"
 
 
 @pytest.fixture(scope="module")
-def api(shared_api: Application) -> Application:
-    return shared_api
+def api(shared_either_api: Application) -> Application:
+    return shared_either_api
 
 
 @pytest.fixture
@@ -69,12 +68,14 @@ def test_a_new_group_keeps_what_it_is_given(api: Application, node: str) -> None
     assert api.send("GET", "/v1/portgroups/bond0.rack~7") == group
 
 
-def test_the_default_mode_is_configured(tmp_path: Path) -> None:
-    with running(tmp_path, default_portgroup_mode="802.3ad") as api:
-        node = api.enrol()[0]
+def test_the_default_mode_is_configured(api: Application, node: str) -> None:
+    api.services.conf.set_override("default_portgroup_mode", "802.3ad")
+    try:
         assert add_group(api, node)["mode"] == "802.3ad"
         old = api.request("POST", "/v1/portgroups", {"node_uuid": node}, version="1.25").json
-        assert api.send("GET", f"/v1/portgroups/{old['uuid']}")["mode"] == "802.3ad"
+    finally:
+        api.services.conf.clear_override("default_portgroup_mode")
+    assert api.send("GET", f"/v1/portgroups/{old['uuid']}")["mode"] == "802.3ad"
 
 
 def test_groups_came_with_1_23_and_their_lists_with_1_24(api: Application, node: str) -> None:

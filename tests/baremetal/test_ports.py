@@ -21,8 +21,8 @@ LINK = {"switch_id": "0a:1b:2c:3d:4e:5f", "port_id": "Ethernet3/1", "switch_info
 
 
 @pytest.fixture(scope="module")
-def api(shared_api: Application) -> Application:
-    return shared_api
+def api(shared_either_api: Application) -> Application:
+    return shared_either_api
 
 
 @pytest.fixture

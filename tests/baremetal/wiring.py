@@ -39,12 +39,12 @@ def lock(api: Application, node: str) -> None:
     put(api, node, reservation="deploy_node/5d6f5d3c-6a0b-4a43-9d3d-9d2f7f1a0c11")
 
 
-def claims(api: Application) -> dict[str, str]:
-    """What the database's key guards: the node each VIF is on."""
+def claims(api: Application, *nodes: str) -> dict[str, str]:
+    """What the database's key guards: the node each VIF is on (of these nodes, if any are named)."""
     table = tables.node_vifs
     with api.services.db.read() as connection:
         rows = connection.execute(select(table.c.vif_id, tables.nodes.c.uuid).join_from(table, tables.nodes))
-        return {row.vif_id: row.uuid for row in rows}
+        return {row.vif_id: row.uuid for row in rows if not nodes or row.uuid in nodes}
 
 
 def replace(path: str, value: Any) -> list[dict[str, Any]]:
