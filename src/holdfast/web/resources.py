@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, Connection, FromClause, Select, Table, select
 
 from holdfast import errors, secrets
@@ -210,8 +211,8 @@ class Plan:
             return []
         ids = [row[0] for row in rows]
         loaded = [(field.name, field.load(connection, ids)) for field in self._loaded if field.load]
-        own, bookmark = f"{base}/v1/{self.resource.path}/", f"{base}/{self.resource.path}/"
-        direct, links = self._direct, self._links
+        links = [_Links(base, self.resource.path, name) for name in ("links", *self._links)]
+        direct = self._direct
         documents = []
         for row in rows:
             ident = row[1]
@@ -221,11 +222,26 @@ class Plan:
             }
             for name, values in loaded:
                 document[name] = values.get(row[0], [])
-            document["links"] = _links(own + ident, bookmark + ident)
-            for name in links:
-                document[name] = _links(f"{own}{ident}/{name}", f"{bookmark}{ident}/{name}")
+            for link in links:
+                document[link.name] = link.of(ident)
             documents.append(document)
         return documents
+
+
+class _Links:
+    """Links to an object, or to one of its sub-collections. A page has thousands of them that differ in the
+    identifier only, so they are cut once and encoded already."""
+
+    def __init__(self, base: str, path: str, name: str) -> None:
+        self.name = name
+        behind = "" if name == "links" else f"/{name}"
+        mark = "\0"
+        own, bookmark = f"{base}/v1/{path}/{mark}{behind}", f"{base}/{path}/{mark}{behind}"
+        document = [{"href": own, "rel": "self"}, {"href": bookmark, "rel": "bookmark"}]
+        self._cut = msgspec.json.encode(document).decode().split("\\u0000")
+
+    def of(self, ident: str) -> msgspec.Raw:
+        return msgspec.Raw(ident.join(self._cut).encode())
 
 
 def newer(what: str, since: Version) -> errors.NewerVersionNeeded:
@@ -239,6 +255,3 @@ def _shower(field: Field, version: Version) -> Callable[[Any], Any] | None:
     show = field.kind.show
     return None if show.__name__ == "same" else show
 
-
-def _links(own: str, bookmark: str) -> list[dict[str, str]]:
-    return [{"href": own, "rel": "self"}, {"href": bookmark, "rel": "bookmark"}]
