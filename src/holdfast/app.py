@@ -12,6 +12,7 @@ from oslo_config import cfg
 
 from holdfast import __version__, config
 from holdfast.baremetal import policies, upkeep
+from holdfast.baremetal.api.boot import API as BOOT
 from holdfast.baremetal.api.routes import API as BAREMETAL
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.flows import FLOWS
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 # Every API of this service; paths nobody else claims belong to the last one.
-APIS = [BAREMETAL, FLOWS_API, health.API]
+APIS = [BAREMETAL, BOOT, FLOWS_API, health.API]
 
 
 def build_services(conf: cfg.ConfigOpts) -> Services:

@@ -185,6 +185,58 @@ _FAKE = [
     ],
 ]
 
+_BOOT = [
+    cfg.ListOpt(
+        "allowed_networks",
+        default=["127.0.0.0/8", "::1/128"],
+        help="Networks from which machines may fetch their boot scripts, as 10.0.0.0/24. A script of a machine "
+        "that boots from a volume holds the volume's CHAP secret: name provisioning networks only.",
+    ),
+    cfg.StrOpt(
+        "kernel_append_params",
+        default="nofb vga=normal",
+        help="Kernel arguments of ramdisks whose node names none; nodes may include them as %default%.",
+    ),
+    cfg.IntOpt("attempts", default=3, min=1, max=100, help="Tries of a boot before the machine reports its failure."),
+    cfg.IntOpt("retry_delay", default=5, min=1, max=3600, help="Seconds a machine waits between those tries."),
+    cfg.IntOpt("restart_delay", default=30, min=1, max=3600, help="Seconds after such a report until it starts over."),
+]
+
+_CINDER = [
+    cfg.StrOpt(
+        "auth_type",
+        default="none",
+        choices=["none", "http_basic", "password", "v3applicationcredential"],
+        help="How to log in: nothing, HTTP basic, or at a Keystone.",
+    ),
+    cfg.StrOpt(
+        "endpoint_override",
+        help="Where Cinder is, as http://cinder.example.org:8776/v3; with its project id before 3.67. "
+        "Unset: what Keystone's catalog says.",
+    ),
+    cfg.StrOpt("auth_url", help="Where Keystone is."),
+    cfg.StrOpt("username", help="The user to log in as."),
+    cfg.StrOpt("password", secret=True, help="The password of that user."),
+    cfg.StrOpt("user_domain_name", default="Default", help="The domain of that user."),
+    cfg.StrOpt("project_name", default="service", help="The project whose volumes are attached."),
+    cfg.StrOpt("project_domain_name", default="Default", help="The domain of that project."),
+    cfg.StrOpt("application_credential_id", help="The application credential to log in with."),
+    cfg.StrOpt("application_credential_secret", secret=True, help="The secret of that credential."),
+    cfg.StrOpt("region_name", help="Which of the catalog's regions."),
+    cfg.StrOpt("interface", default="public", help="Which of the catalog's endpoints: public, internal, admin."),
+    cfg.StrOpt("cafile", help="The CA that signed Cinder's certificate."),
+    cfg.BoolOpt("insecure", default=False, help="Believe any certificate. For a network you trust."),
+    cfg.IntOpt("timeout", default=60, min=1, help="Seconds to wait for one answer: some arrays take long to export."),
+]
+
+_TGT = [
+    cfg.StrOpt("portal", help="Address and port under which machines reach this machine's tgtd, as 10.0.0.5:3260."),
+    cfg.StrOpt("iqn_prefix", default="iqn.2026-01.org.holdfast", help="How the names of exported targets begin."),
+    cfg.StrOpt("control_socket", help="TGT_IPC_SOCKET of that tgtd, where it is not the default."),
+    cfg.IntOpt("control_port", default=0, min=0, help="The -C number of that tgtd."),
+    cfg.StrOpt("tgtadm", default="tgtadm", help="The tgtadm executable."),
+]
+
 OPTIONS: dict[str, list[cfg.Opt]] = {
     "DEFAULT": _DEFAULT,
     "api": _API,
@@ -194,6 +246,9 @@ OPTIONS: dict[str, list[cfg.Opt]] = {
     "redfish": _REDFISH,
     "ipmi": _IPMI,
     "fake": _FAKE,
+    "boot": _BOOT,
+    "cinder": _CINDER,
+    "tgt": _TGT,
 }
 
 

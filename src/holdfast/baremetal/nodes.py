@@ -221,6 +221,7 @@ def store(connection: Connection, before: Task, after: Task) -> None:
         connection.execute(update(nodes).where(nodes.c.id == row.id).values(**values, updated_at=now()))
     _store_places(connection, tables.ports, before.ports, after.ports)
     _store_places(connection, tables.portgroups, before.portgroups, after.portgroups)
+    _store_targets(connection, before.targets, after.targets)
 
 
 def _merge(stored: dict[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
@@ -245,6 +246,17 @@ def _store_places(
                     extra=msgspec.json.encode(new.extra).decode(),
                     updated_at=now(),
                 )
+            )
+
+
+def _store_targets(connection: Connection, before: Sequence[Target], after: Sequence[Target]) -> None:
+    """How to reach a volume, which a storage interface has found out."""
+    table = tables.volume_targets
+    for old, new in zip(before, after, strict=True):
+        if new.properties != old.properties:
+            properties = msgspec.json.encode(new.properties).decode()
+            connection.execute(
+                update(table).where(table.c.uuid == new.uuid).values(properties=properties, updated_at=now())
             )
 
 

@@ -1,8 +1,8 @@
 """What a driver gets to see: one node with everything that belongs to it, decoded.
 
 Drivers never touch the database. They read the task, act on the hardware, and may change
-`node.driver_internal_info` and `node.properties` (and a port's `internal_info`); the flow step that
-called them stores what changed.
+`node.driver_internal_info` and `node.properties` (and a port's `internal_info`, a target's
+`properties`); the flow step that called them stores what changed.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 from oslo_config import cfg
 
 from holdfast import __version__, app, config
-from holdfast.baremetal import policies
+from holdfast.baremetal import netboot, policies
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.cli import options as shared
 from holdfast.db import schema
@@ -57,6 +57,7 @@ def run(options: argparse.Namespace) -> int:
     state_dir = Path(conf.state_dir).resolve()
     try:
         auth.check(conf)
+        netboot.check_networks(conf)
         Policy(conf, policies.RULES)  # a policy file that cannot be read is better found now
         Drivers(conf)  # a wrong name in the configuration is told here, once
         check_workers(conf)

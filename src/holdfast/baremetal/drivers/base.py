@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from oslo_config import cfg
 
@@ -28,6 +28,9 @@ from holdfast import errors
 from holdfast.baremetal import states
 from holdfast.baremetal.drivers import vif_placement
 from holdfast.baremetal.task import Port, Portgroup, Task
+
+if TYPE_CHECKING:
+    from holdfast.baremetal.drivers.registry import Drivers
 
 LOG = logging.getLogger(__name__)
 
@@ -101,9 +104,11 @@ def _mark(
 
 
 class Interface:
-    """What all interfaces share. `kind` is the slot ("power"), `conf` the process's configuration."""
+    """What all interfaces share. `kind` is the slot ("power"), `conf` the process's configuration,
+    `drivers` (set by the registry) leads to the node's other interfaces."""
 
     kind: ClassVar[str]
+    drivers: Drivers
     # name of a driver_info or instance_info key: what it means
     properties: ClassVar[Mapping[str, str]] = {}
 
@@ -234,10 +239,13 @@ class DeployInterface(Interface):
 
 @dataclass(frozen=True)
 class Inspection:
-    """What inspection found: properties to merge into the node, and the MAC addresses of its NICs."""
+    """What inspection found: properties to merge into the node, the MAC addresses of its NICs, its volume
+    connectors as (type, connector_id), and capabilities; those an operator has set stay as they are."""
 
     properties: Mapping[str, Any] = field(default_factory=dict)
     mac_addresses: tuple[str, ...] = ()
+    connectors: tuple[tuple[str, str], ...] = ()
+    capabilities: Mapping[str, str] = field(default_factory=dict)
 
 
 class InspectInterface(Interface):
@@ -337,11 +345,15 @@ class NetworkInterface(Interface):
 class StorageInterface(Interface):
     kind = "storage"
 
-    def attach_volumes(self, task: Task) -> None: ...
+    def attach_volumes(self, task: Task) -> None:
+        """Ensures that the node's volumes are exported to it, and writes how to reach them into the
+        targets' `properties`. Called before a machine that carries an instance is switched on."""
 
-    def detach_volumes(self, task: Task) -> None: ...
+    def detach_volumes(self, task: Task) -> None:
+        """Ensures that none is. Called when the machine is off."""
 
     def should_write_image(self, task: Task) -> bool:
+        """False: the machine boots from a volume, and nothing is written to its disks."""
         return True
 
 

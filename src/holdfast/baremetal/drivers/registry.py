@@ -273,7 +273,9 @@ class Drivers:
             loaded = point.load()
             if not issubclass(loaded, KINDS[kind]):
                 raise TypeError(f"{point.value} is not a {KINDS[kind].__name__}")
-            return cast(Interface, loaded(self._conf))
+            interface = cast(Interface, loaded(self._conf))
+            interface.drivers = self
+            return interface
         except Exception as error:
             LOG.exception("The %s interface %s (%s) cannot be loaded", kind, name, point.value)
             raise errors.UnsupportedByDriver(

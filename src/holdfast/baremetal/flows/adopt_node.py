@@ -6,6 +6,7 @@ Guard: the node lock. Nothing on the machine changes; a failure goes to `adopt f
 from __future__ import annotations
 
 from holdfast.baremetal import instances, nodes, provision
+from holdfast.baremetal.drivers.storage import volumes
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, fail, node_of
 from holdfast.flows.flow import NOTHING, Flow, Step, Work
 
@@ -22,6 +23,7 @@ def validate(work: Work, params: NodeParams) -> None:
 
 def take_over(work: Work, params: NodeParams) -> str | None:
     with nodes.working(work.services, params.node, work.generation) as task:
+        volumes.mark_boot_volume(task, work.services.drivers.storage(task).should_write_image(task))
         work.services.drivers.deploy(task).take_over(task)
         return work.services.drivers.power(task).get_power_state(task)
 

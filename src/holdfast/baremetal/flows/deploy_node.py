@@ -3,7 +3,8 @@
 Contends with every verb on the node; the guard is the node lock. `prepare` plugs networks and volumes
 and is undone as a whole; the deploy steps write to the machine's disk and cannot be undone, so a
 failure there still unplugs what was plugged and leaves `deploy failed` with the reason: deploy again or
-undeploy. The node waits in `wait call-back` when its ramdisk has the next word; the heartbeat starts
+undeploy. A node that boots from a volume is written nothing and goes straight to `active`.
+The node waits in `wait call-back` when its ramdisk has the next word; the heartbeat starts
 `continue_deploy`.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.baremetal import instances, node_steps, nodes, provision, states
+from holdfast.baremetal.drivers.storage import volumes
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of, power, waits
 from holdfast.flows.flow import NOTHING, Flow, Step, Work
 
@@ -42,18 +44,26 @@ def validate(work: Work, params: NodeParams) -> None:
 def prepare(work: Work, params: NodeParams) -> None:
     services = work.services
     with nodes.working(services, params.node, work.generation) as task:
-        services.drivers.storage(task).attach_volumes(task)
-        services.drivers.network(task).add_provisioning_network(task)
+        storage = services.drivers.storage(task)
+        write_image = storage.should_write_image(task)
+        volumes.mark_boot_volume(task, write_image)
+        if not write_image:  # nothing may run on the volumes while they are plugged
+            power(work, task, states.POWER_OFF)
+        storage.attach_volumes(task)
+        if write_image:
+            services.drivers.network(task).add_provisioning_network(task)
         services.drivers.deploy(task).prepare(task)
 
 
 def unprepare(work: Work, params: NodeParams) -> None:
     services = work.services
     with nodes.working(services, params.node, work.generation) as task:
+        # Off first: no volume is taken from a machine that writes to it.
+        power(work, task, states.POWER_OFF)
         services.drivers.deploy(task).clean_up(task)
         services.drivers.network(task).remove_provisioning_network(task)
         services.drivers.storage(task).detach_volumes(task)
-        power(work, task, states.POWER_OFF)
+        volumes.mark_boot_volume(task, write_image=True)
 
 
 def choose_steps(work: Work, params: NodeParams) -> None:
@@ -77,6 +87,8 @@ def boot_instance(work: Work, params: NodeParams) -> None:
         services.drivers.network(task).remove_provisioning_network(task)
         services.drivers.network(task).configure_tenant_networks(task)
         services.drivers.boot(task).prepare_instance(task)
+    # What it boots is on record before it is switched on: it may ask at once.
+    with nodes.working(services, params.node, work.generation) as task:
         power(work, task, states.POWER_ON)
     node_steps.forget(services, params.node, "deploy", work.generation)
 

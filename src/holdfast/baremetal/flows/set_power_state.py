@@ -7,6 +7,7 @@ A failure leaves the record as the hardware last told it, with the reason in `la
 
 from __future__ import annotations
 
+from holdfast import errors
 from holdfast.baremetal import locks, nodes, states
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, node_of
 from holdfast.db.engine import now
@@ -40,6 +41,23 @@ def give_up(work: Work, params: PowerParams) -> None:
         locks.release(connection, row.id, work.lock, target_power_state=None, last_error=work.error)
 
 
+def attach(work: Work, params: PowerParams) -> None:
+    """An active node's volumes are attached while it is on, and only then."""
+    if states.POWER_TARGETS[params.target] == states.POWER_ON:
+        with nodes.working(work.services, params.node, work.generation) as task:
+            if task.node.provision_state == states.ACTIVE:
+                work.services.drivers.storage(task).attach_volumes(task)
+
+
+def detach_again(work: Work, params: PowerParams) -> None:
+    """A machine that runs keeps its volumes, whatever became of the attempt."""
+    if states.POWER_TARGETS[params.target] == states.POWER_ON:
+        with nodes.working(work.services, params.node, work.generation) as task:
+            power = work.services.drivers.power(task)
+            if task.node.provision_state == states.ACTIVE and power.get_power_state(task) == states.POWER_OFF:
+                work.services.drivers.storage(task).detach_volumes(task)
+
+
 def change(work: Work, params: PowerParams) -> None:
     services = work.services
     conf = services.conf.conductor
@@ -47,19 +65,27 @@ def change(work: Work, params: PowerParams) -> None:
     timeout = params.timeout or (conf.soft_power_off_timeout if soft else conf.power_state_change_timeout)
     with nodes.working(services, params.node, work.generation) as task:
         power = services.drivers.power(task)
-        active = task.node.provision_state == states.ACTIVE
-        # An active node's volumes are attached while it is on, and only then.
-        if active and states.POWER_TARGETS[params.target] == states.POWER_ON:
-            services.drivers.storage(task).attach_volumes(task)
         if params.target in (states.REBOOT, states.SOFT_REBOOT):
             power.reboot(task, timeout, soft=soft)
         else:
             power.set_power_state(task, params.target, timeout)
-        if active and states.POWER_TARGETS[params.target] == states.POWER_OFF:
-            services.drivers.storage(task).detach_volumes(task)
+
+
+def detach(work: Work, params: PowerParams) -> str | None:
+    """Told, not fatal: the machine is off, and that is what was asked for. The next change tries again."""
+    if states.POWER_TARGETS[params.target] != states.POWER_OFF:
+        return None
+    try:
+        with nodes.working(work.services, params.node, work.generation) as task:
+            if task.node.provision_state == states.ACTIVE:
+                work.services.drivers.storage(task).detach_volumes(task)
+    except errors.HoldfastError as error:
+        return f"The machine is off, but its volumes are still attached. {error.public}"
+    return None
 
 
 def finish(work: Work, params: PowerParams) -> None:
+    left = work.results["detach"]
     with work.services.db.write() as connection:
         row = nodes.find(connection, params.node, lock=True)
         locks.release(
@@ -69,6 +95,7 @@ def finish(work: Work, params: PowerParams) -> None:
             power_state=states.POWER_TARGETS[params.target],
             target_power_state=None,
             updated_at=now(),
+            **({"last_error": left} if left else {}),
         )
 
 
@@ -77,7 +104,9 @@ SET_POWER: Flow[PowerParams] = Flow(
     PowerParams,
     [
         Step("begin", begin, undo=give_up),
+        Step("attach", attach, undo=detach_again),
         Step("change", change, undo=NOTHING),
+        Step("detach", detach, undo=NOTHING),
         Step("finish", finish, pivot=True),
     ],
     subject=node_of,

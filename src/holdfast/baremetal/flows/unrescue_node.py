@@ -27,6 +27,7 @@ def unrescue(work: Work, params: NodeParams) -> None:
 def boot_instance(work: Work, params: NodeParams) -> None:
     with nodes.working(work.services, params.node, work.generation) as task:
         work.services.drivers.boot(task).prepare_instance(task)
+    with nodes.working(work.services, params.node, work.generation) as task:
         power(work, task, states.POWER_ON)
 
 

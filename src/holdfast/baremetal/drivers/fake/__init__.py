@@ -12,7 +12,7 @@ from holdfast.baremetal.drivers.base import HardwareType
 class FakeHardware(HardwareType):
     interfaces = {
         "bios": ("fake", "no-bios"),
-        "boot": ("fake", "noop"),
+        "boot": ("fake", "noop", "ipxe"),
         "console": ("fake", "no-console"),
         "deploy": ("fake", "noop"),
         "inspect": ("fake", "no-inspect"),
@@ -21,6 +21,6 @@ class FakeHardware(HardwareType):
         "power": ("fake",),
         "raid": ("fake", "no-raid"),
         "rescue": ("fake", "no-rescue"),
-        "storage": ("noop", "fake"),
+        "storage": ("noop", "fake", "external", "cinder"),
         "vendor": ("fake", "no-vendor"),
     }

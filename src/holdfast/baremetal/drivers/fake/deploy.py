@@ -12,6 +12,7 @@ from typing import Any
 from holdfast import secrets
 from holdfast.baremetal.drivers.base import DeployInterface, Outcome, clean_step, deploy_step
 from holdfast.baremetal.drivers.fake.rehearsal import LAST_HEARTBEAT, Simulated, can_fail, forget_wait, must_wait
+from holdfast.baremetal.drivers.storage.volumes import BOOT_FROM_VOLUME
 from holdfast.baremetal.task import Node, Task
 
 # In driver_internal_info: which installation the deploy step belongs to.
@@ -27,6 +28,8 @@ class FakeDeploy(Simulated, DeployInterface):
     @deploy_step(100)
     @can_fail
     def deploy(self, task: Task) -> Outcome:
+        if BOOT_FROM_VOLUME in task.node.driver_internal_info:
+            return Outcome.DONE
         if must_wait(task, "deploy"):
             return Outcome.WAIT
         self.machines.install(task.node.uuid, instance_of(task.node), generation=task.generation)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from holdfast.baremetal.drivers.base import StorageInterface
 from holdfast.baremetal.drivers.fake.rehearsal import Simulated, can_fail
+from holdfast.baremetal.drivers.storage import volumes
 from holdfast.baremetal.task import Task
 
 
@@ -16,5 +17,4 @@ class FakeStorage(Simulated, StorageInterface):
 
     @can_fail
     def should_write_image(self, task: Task) -> bool:
-        boots_from_volume = any(target.boot_index == 0 for target in task.targets)
-        return bool(task.node.instance_info.get("image_source")) or not boots_from_volume
+        return volumes.writes_image(task)

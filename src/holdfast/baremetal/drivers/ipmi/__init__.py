@@ -8,7 +8,7 @@ from holdfast.baremetal.drivers.base import HardwareType
 class IpmiHardware(HardwareType):
     interfaces = {
         "bios": ("no-bios",),
-        "boot": ("noop",),
+        "boot": ("noop", "ipxe"),
         "console": ("no-console",),
         "deploy": ("noop",),
         "inspect": ("no-inspect",),
@@ -17,6 +17,6 @@ class IpmiHardware(HardwareType):
         "power": ("ipmitool",),
         "raid": ("no-raid",),
         "rescue": ("no-rescue",),
-        "storage": ("noop",),
+        "storage": ("noop", "external", "cinder"),
         "vendor": ("no-vendor",),
     }

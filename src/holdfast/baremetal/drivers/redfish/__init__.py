@@ -11,7 +11,7 @@ from holdfast.baremetal.drivers.base import HardwareType
 class RedfishHardware(HardwareType):
     interfaces = {
         "bios": ("redfish", "no-bios"),
-        "boot": ("noop",),
+        "boot": ("noop", "ipxe"),
         "console": ("no-console",),
         "deploy": ("noop",),
         "inspect": ("redfish", "no-inspect"),
@@ -20,6 +20,6 @@ class RedfishHardware(HardwareType):
         "power": ("redfish",),
         "raid": ("no-raid",),
         "rescue": ("no-rescue",),
-        "storage": ("noop",),
+        "storage": ("noop", "external", "cinder"),
         "vendor": ("no-vendor",),
     }

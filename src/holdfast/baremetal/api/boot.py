@@ -1,0 +1,54 @@
+"""/boot: what machines fetch while they boot over the network. Public, in plain text; see `netboot.py`."""
+
+from __future__ import annotations
+
+from holdfast.baremetal import netboot
+from holdfast.baremetal.drivers import ipxe_script
+from holdfast.baremetal.drivers.ipxe_script import Links
+from holdfast.web import health
+from holdfast.web.kinds import text
+from holdfast.web.routes import Api, Param, Reply, Request, Route
+
+TEXT = "text/plain; charset=us-ascii"
+# A script holds what is true now, and may hold a secret.
+UNSTORED = {"Cache-Control": "no-store"}
+
+
+def first(request: Request) -> Reply:
+    return _plain(ipxe_script.first_script(_base(request)))
+
+
+def script(request: Request) -> Reply:
+    mac = request.path["mac"]
+    own = f"{_base(request)}/ipxe/{mac.replace(':', '-')}"
+    return _plain(netboot.script(request.services, mac, request.remote, Links(own, f"{own}/failed")))
+
+
+def failed(request: Request) -> Reply:
+    netboot.report(request.services, request.path["mac"], request.remote, request.query.get("failure", ""))
+    return _plain("noted\n")
+
+
+def _base(request: Request) -> str:
+    """How this machine reaches us: the way it just did, as the script's words must be safe."""
+    return ipxe_script.http_url(request.base, "The address of this service")
+
+
+def _plain(content: str) -> Reply:
+    return Reply(content=content.encode("ascii"), content_type=TEXT, headers=UNSTORED)
+
+
+ROUTES = [
+    Route("GET", "/boot.ipxe", first, None, "The script every machine fetches first."),
+    Route("GET", "/ipxe/{mac}", script, None, "What the machine with this network card boots."),
+    Route(
+        "GET",
+        "/ipxe/{mac}/failed",
+        failed,
+        None,
+        "A machine tells that it could not boot. iPXE can only GET.",
+        query=[Param("failure", text(32))],
+    ),
+]
+
+API = Api("boot", "/boot", ROUTES, None, health.error_body)
