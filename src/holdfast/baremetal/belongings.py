@@ -1,4 +1,4 @@
-"""What belongs to a node: ports and port groups (and whatever else only changes under its node's lock).
+"""What belongs to a node: ports, port groups, volume connectors and targets.
 
 Whoever changes one locks the node's row first and reads the rest afterwards. So two changes to the
 things of one node never overlap, and neither does one with a flow taking the node.
@@ -26,6 +26,14 @@ def lock_node_in_body(connection: Connection, node_uuid: str) -> Row[Any]:
     """The same for a node that a request body names: an unknown one is the body's fault."""
     try:
         return lock_node(connection, node_uuid)
+    except errors.NotFound as error:
+        raise errors.BadRequest(error.public) from None
+
+
+def node_in_body(connection: Connection, node_uuid: str) -> Row[Any]:
+    """The node that a request body names, whoever holds it."""
+    try:
+        return nodes.find(connection, node_uuid)
     except errors.NotFound as error:
         raise errors.BadRequest(error.public) from None
 
@@ -61,3 +69,16 @@ def require_rewirable(node: Row[Any], what: str) -> None:
             f"The {what} cannot change while node {nodes.label(node)} is {node.provision_state!r}. "
             f"It can in {', '.join(sorted(states.PORT_CHANGEABLE))}, or in maintenance."
         )
+
+
+def require_off(node: Row[Any], what: str, *, deleting: bool = False) -> None:
+    """A machine that may be using its volumes keeps what it was told about them (spec 000). What is deleted
+    before the node was ever offered cannot be in use, whatever its power state says."""
+    if node.power_state == states.POWER_OFF:
+        return
+    if deleting and node.provision_state in states.DELETABLE:
+        return
+    raise errors.InvalidStateRequested(
+        f"The {what} of node {nodes.label(node)} can only be {'deleted' if deleting else 'changed'} while it is "
+        f"powered off, and its power state is {node.power_state or 'unknown'}. Power it off first."
+    )

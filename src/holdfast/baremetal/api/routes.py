@@ -10,6 +10,7 @@ from holdfast import errors
 from holdfast.baremetal.api import (
     bios,
     chassis,
+    connectors,
     drivers,
     management,
     nodes,
@@ -18,8 +19,10 @@ from holdfast.baremetal.api import (
     ramdisk,
     root,
     states,
+    targets,
     traits,
     vifs,
+    volume,
 )
 from holdfast.baremetal.api.nodes import NODE, scope, subject
 from holdfast.baremetal.versions import NEGOTIATION
@@ -212,6 +215,9 @@ ROUTES: list[Route] = [
     *ports.ROUTES,
     *portgroups.ROUTES,
     *chassis.ROUTES,
+    *volume.ROUTES,
+    *connectors.ROUTES,
+    *targets.ROUTES,
     # drivers
     Route(
         "GET",

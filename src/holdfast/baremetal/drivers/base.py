@@ -27,7 +27,7 @@ from oslo_config import cfg
 from holdfast import errors
 from holdfast.baremetal import states
 from holdfast.baremetal.drivers import vif_placement
-from holdfast.baremetal.task import Port, Portgroup, Task
+from holdfast.baremetal.task import Connector, Port, Portgroup, Target, Task
 
 if TYPE_CHECKING:
     from holdfast.baremetal.drivers.registry import Drivers
@@ -355,6 +355,22 @@ class StorageInterface(Interface):
     def should_write_image(self, task: Task) -> bool:
         """False: the machine boots from a volume, and nothing is written to its disks."""
         return True
+
+    # A connector or target changes only while the machine is off and no flow has the node. These are told
+    # inside the transaction that changes it: they look at the task, which still has it as it was, call
+    # nobody, and may refuse by raising. What follows for the machine is done by `attach_volumes`.
+
+    def connector_changed(self, task: Task, connector: Connector) -> None:
+        """A connector is about to become `connector`."""
+
+    def connector_removed(self, task: Task, connector: Connector) -> None:
+        """A connector is about to be deleted."""
+
+    def target_changed(self, task: Task, target: Target) -> None:
+        """A target is about to become `target`."""
+
+    def target_removed(self, task: Task, target: Target) -> None:
+        """A target is about to be deleted."""
 
 
 class RaidInterface(Interface):
