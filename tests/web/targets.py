@@ -101,5 +101,5 @@ BODIES: dict[str, dict[str, Any]] = {
     "BootDeviceRequest": {"boot_device": "pxe"},
     "HeartbeatRequest": {"callback_url": "http://127.0.0.1:9999/"},
     "TraitsRequest": {"traits": ["CUSTOM_SWEPT"]},
-    "AttachRequest": {"id": "2e6f3a3c-9c9b-4a5d-8d7c-1a2b3c4d5e6f"},
+    "Abandon": {"reason": "swept"},
 }
