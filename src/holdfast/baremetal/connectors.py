@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection, Row, Select, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
@@ -108,7 +107,7 @@ def spellings(connector_id: str) -> set[str]:
 
 def whole() -> Select[Any]:
     """Connectors with the UUID of their node, as the API names it."""
-    return select(connectors, tables.nodes.c.uuid.label("node_uuid")).join_from(connectors, tables.nodes)
+    return select(connectors, *belongings.NODE_COLUMNS).join_from(connectors, tables.nodes)
 
 
 def find(connection: Connection, uuid: str) -> Row[Any]:
@@ -163,6 +162,7 @@ def update_volume_connector(services: Services, uuid: str, changes: Changes) -> 
         columns = changes(row._asdict())
         if "node_uuid" in columns:
             home = belongings.lock_node_in_body(connection, columns.pop("node_uuid"))
+            belongings.require_same_owner(node, home)
             belongings.require_off(home, "volume connectors")
             columns["node_id"] = home.id
         kind = columns.get("type", row.type)
@@ -184,7 +184,7 @@ def destroy_volume_connector(services: Services, uuid: str) -> None:
         node, row = belongings.lock(connection, connectors, uuid, whole(), missing(uuid))
         belongings.require_off(node, "volume connectors", deleting=True)
         task = nodes.load_task(connection, node.uuid)
-        connector = msgspec.convert(row._asdict(), Connector)
+        connector = Connector(uuid=row.uuid, type=row.type, connector_id=row.connector_id)
         services.drivers.storage(task).connector_removed(task, connector)
         connection.execute(delete(connectors).where(connectors.c.id == row.id))
 
