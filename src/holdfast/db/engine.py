@@ -56,7 +56,9 @@ class Database:
             self.writer = _sqlite(url, poolclass=StaticPool)
             event.listen(self.writer, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
         else:
-            self.reader = self.writer = create_engine(url, pool_size=pool_size, max_overflow=16, pool_pre_ping=True)
+            self.reader = self.writer = create_engine(
+                url, pool_size=pool_size, max_overflow=16, pool_pre_ping=True, hide_parameters=True
+            )
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -81,7 +83,10 @@ class Database:
 
 
 def _sqlite(url: str, **kwargs: Any) -> Engine:
-    engine = create_engine(url, connect_args={"check_same_thread": False, "timeout": 30}, **kwargs)
+    # Errors without the values of the statement: they end up in logs, and the values may be secret.
+    engine = create_engine(
+        url, connect_args={"check_same_thread": False, "timeout": 30}, hide_parameters=True, **kwargs
+    )
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, _record: Any) -> None:
