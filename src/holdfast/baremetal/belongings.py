@@ -14,6 +14,13 @@ from holdfast import errors
 from holdfast.baremetal import locks, nodes, states
 from holdfast.db import tables
 
+# What the API and the rules need to know of the node a thing belongs to: selected with every thing.
+NODE_COLUMNS = (
+    tables.nodes.c.uuid.label("node_uuid"),
+    tables.nodes.c.owner.label("node_owner"),
+    tables.nodes.c.lessee.label("node_lessee"),
+)
+
 
 def lock_node(connection: Connection, node_uuid: str) -> Row[Any]:
     """The node, its row locked, which no flow may hold."""
@@ -31,9 +38,9 @@ def lock_node_in_body(connection: Connection, node_uuid: str) -> Row[Any]:
 
 
 def node_in_body(connection: Connection, node_uuid: str) -> Row[Any]:
-    """The node that a request body names, whoever holds it."""
+    """The node that a request body names, its row locked, whoever holds it."""
     try:
-        return nodes.find(connection, node_uuid)
+        return nodes.find(connection, node_uuid, lock=True)
     except errors.NotFound as error:
         raise errors.BadRequest(error.public) from None
 
@@ -82,3 +89,11 @@ def require_off(node: Row[Any], what: str, *, deleting: bool = False) -> None:
         f"The {what} of node {nodes.label(node)} can only be {'deleted' if deleting else 'changed'} while it is "
         f"powered off, and its power state is {node.power_state or 'unknown'}. Power it off first."
     )
+
+
+def require_same_owner(node: Row[Any], home: Row[Any]) -> None:
+    """Things of nodes do not change hands: a node of another owner cannot get them."""
+    if node.owner != home.owner:
+        raise errors.BadRequest(
+            f"Nodes {nodes.label(node)} and {nodes.label(home)} have different owners; nothing moves between them."
+        )
