@@ -36,6 +36,7 @@ def build_services(conf: cfg.ConfigOpts) -> Services:
     """The parts of one process, connected but not yet working."""
     url = config.database_url(conf)
     db = Database(url, pool_size=conf.database.pool_size)
+    drivers = Drivers(conf)
     flows = Engine(
         db,
         journal_url(conf),
@@ -46,8 +47,9 @@ def build_services(conf: cfg.ConfigOpts) -> Services:
         heartbeat_interval=conf.conductor.heartbeat_interval,
         heartbeat_timeout=conf.conductor.heartbeat_timeout,
         exclusive=db.is_sqlite,
+        drivers=drivers.types(),
     )
-    services = Services(conf=conf, db=db, drivers=Drivers(conf), flows=flows, policy=Policy(conf, policies.RULES))
+    services = Services(conf=conf, db=db, drivers=drivers, flows=flows, policy=Policy(conf, policies.RULES))
     flows.services = services
     return services
 

@@ -12,6 +12,7 @@
     │   └── NotEmpty                the thing still holds others
     ├── Unauthorized 401
     ├── Forbidden 403
+    │   └── NodeProtected           the node may not lose what is on it
     ├── NotFound 404
     ├── MethodNotAllowed 405
     ├── NotAcceptable 406           version negotiation
@@ -91,6 +92,10 @@ class Unauthorized(HoldfastError):
 class Forbidden(HoldfastError):
     status = 403
     code = "forbidden"
+
+
+class NodeProtected(Forbidden):
+    code = "node-protected"
 
 
 class NotFound(HoldfastError):

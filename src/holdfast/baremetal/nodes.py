@@ -97,11 +97,13 @@ def change(
     *,
     inspection_shown: bool,
     reset_interfaces: bool = False,
+    may_reassign: bool = False,
 ) -> int:
     """Applies a patch in one transaction and returns the node's id.
 
     `changes` turns the stored values into those that change; `operations` is the patch it came from,
-    which some rules depend on; `inspection_shown`: the version in which nodes under inspection are closed.
+    which some rules depend on; `inspection_shown`: the version in which nodes under inspection are closed;
+    `may_reassign`: the caller may give a node that is in use to another project.
     """
     with services.db.write() as connection:
         row = find(connection, ident, lock=True)
@@ -114,6 +116,8 @@ def change(
         locks.require_free(label(row), row.reservation)
         values = changes({**row._mapping, "chassis_uuid": chassis_uuid})
         _check_changes(services.drivers, row, values, reset_interfaces)
+        if "owner" in values:
+            _require_reassignable(connection, row, may_reassign)
         if values:
             values.setdefault("updated_at", now())
             try:
@@ -131,6 +135,7 @@ def destroy(db: Database, conf: cfg.ConfigOpts, ident: str) -> None:
     with db.write() as connection:
         row = find(connection, ident, lock=True)
         locks.require_free(label(row), row.reservation)
+        require_unprotected(row)
         if row.instance_uuid is not None and not row.maintenance:
             raise errors.Associated(f"Node {label(row)} carries instance {row.instance_uuid}. Undeploy it first.")
         if row.provision_state not in allowed and not row.maintenance:
@@ -200,9 +205,16 @@ def working(services: Services, ident: str, generation: int = 0) -> Iterator[Tas
     with services.db.read() as connection:
         task = load_task(connection, ident, generation)
     before = copy.deepcopy(task)
+
+    def save() -> None:
+        nonlocal before
+        with services.db.write() as connection:
+            store(connection, before, task)
+        before = copy.deepcopy(task)
+
+    task.save = save
     yield task
-    with services.db.write() as connection:
-        store(connection, before, task)
+    save()
 
 
 _STORED = ("driver_internal_info", "properties", "instance_info", "raid_config", "target_raid_config")
@@ -211,9 +223,11 @@ _STORED = ("driver_internal_info", "properties", "instance_info", "raid_config",
 def store(connection: Connection, before: Task, after: Task) -> None:
     """Writes the keys the driver changed, and only those: a heartbeat or a patch may have changed others."""
     changed = [name for name in _STORED if getattr(after.node, name) != getattr(before.node, name)]
-    if changed:
+    if changed or after.node.power_state != before.node.power_state:
         row = find(connection, after.node.uuid, lock=True)
-        values = {}
+        values: dict[str, Any] = {}
+        if after.node.power_state != before.node.power_state:
+            values["power_state"] = after.node.power_state
         for name in changed:
             document = msgspec.json.decode(getattr(row, name))
             merged = _merge(document, getattr(before.node, name), getattr(after.node, name))
@@ -282,6 +296,39 @@ def _require_changeable(row: Row[Any], inspection_shown: bool) -> None:
         raise errors.InvalidState(f"Node {label(row)} cannot be changed while it is being inspected.")
 
 
+def require_unprotected(row: Any) -> None:
+    """What would destroy the instance on a protected node is refused."""
+    if row.protected:
+        raise errors.NodeProtected(
+            f"Node {label(row)} is protected ({row.protected_reason or 'no reason given'}) and cannot be undeployed, "
+            "rebuilt or deleted. End the protection first: `baremetal node unset --protected`."
+        )
+
+
+def _require_reassignable(connection: Connection, row: Row[Any], may_reassign: bool) -> None:
+    """A node does not change hands under the feet of who uses it."""
+    if row.provision_state == states.ACTIVE and not may_reassign:
+        raise errors.InvalidState(f"The owner of node {label(row)} cannot change while it is {states.ACTIVE!r}.")
+    allocated = select(tables.allocations.c.uuid).where(
+        tables.allocations.c.node_id == row.id, tables.allocations.c.owner.is_not(None)
+    )
+    if (uuid := connection.execute(allocated).scalar()) is not None:
+        raise errors.InvalidState(
+            f"The owner of node {label(row)} cannot change: allocation {uuid} is somebody's. Delete it first."
+        )
+
+
+def _check_flag(row: Row[Any], values: dict[str, Any], flag: str, may_set: bool) -> None:
+    """A flag with a reason: where it may be set, and that the reason goes with it."""
+    reason = f"{flag}_reason"
+    if values.get(flag) and not may_set:
+        raise errors.InvalidState(f"Node {label(row)} cannot be set {flag} while it is {row.provision_state!r}.")
+    if values.get(reason) and not values.get(flag, getattr(row, flag)):
+        raise errors.BadRequest(f"{reason} goes with {flag}, which is not set.")
+    if flag in values and not values[flag]:
+        values[reason] = None
+
+
 def _check_changes(drivers: Drivers, row: Row[Any], values: dict[str, Any], reset_interfaces: bool) -> None:
     """Refuses changes the node's state forbids, and completes `values` with what follows from them."""
     free = row.maintenance or row.provision_state in states.RECONFIGURABLE
@@ -306,6 +353,7 @@ def _check_changes(drivers: Drivers, row: Row[Any], values: dict[str, Any], rese
         raise errors.Associated(f"Node {label(row)} already carries instance {row.instance_uuid}.")
     if "maintenance" in values and not values["maintenance"]:
         values.update(maintenance_reason=None, fault=None)
+    _check_flag(row, values, "protected", row.provision_state in (states.ACTIVE, states.RESCUE))
     if "conductor_group" in values:
         values["conductor_group"] = _group(values["conductor_group"])
 

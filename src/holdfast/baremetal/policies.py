@@ -195,6 +195,7 @@ _BY_GRANT: dict[str, dict[str, str]] = {
 _SYSTEM_ONLY: dict[str, dict[str, str]] = {
     "system_reader": {
         "baremetal:chassis:get": "List and see chassis",
+        "baremetal:conductor:get": "List and see conductors",
         "baremetal:driver:get": "List and see drivers",
         "baremetal:driver:get_properties": "See what a driver needs to know about a node",
         "baremetal:driver:get_raid_logical_disk_properties": "See what a driver knows about logical disks",

@@ -28,7 +28,7 @@ Changes = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 def whole() -> Select[Any]:
     """Port groups with the UUID of their node, as the API names it."""
-    return select(portgroups, tables.nodes.c.uuid.label("node_uuid")).join_from(portgroups, tables.nodes)
+    return select(portgroups, *belongings.NODE_COLUMNS).join_from(portgroups, tables.nodes)
 
 
 def find(connection: Connection, ident: str) -> Row[Any]:
@@ -73,6 +73,7 @@ def change(services: Services, uuid: str, changes: Changes, *, inspection_shown:
         home = node
         if "node_uuid" in columns:
             home = belongings.lock_node_in_body(connection, columns.pop("node_uuid"))
+            belongings.require_same_owner(node, home)
             columns["node_id"] = home.id
         if not columns:
             return

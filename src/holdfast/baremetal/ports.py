@@ -37,7 +37,7 @@ def whole() -> Select[Any]:
     """Ports with the UUIDs of what they refer to, as the API names it."""
     groups = tables.portgroups
     return (
-        select(ports, tables.nodes.c.uuid.label("node_uuid"), groups.c.uuid.label("portgroup_uuid"))
+        select(ports, *belongings.NODE_COLUMNS, groups.c.uuid.label("portgroup_uuid"))
         .join_from(ports, tables.nodes)
         .outerjoin(groups, groups.c.id == ports.c.portgroup_id)
     )
@@ -98,6 +98,7 @@ def change(services: Services, uuid: str, changes: Changes, *, inspection_shown:
         home = node
         if "node_uuid" in columns:
             home = belongings.lock_node_in_body(connection, columns.pop("node_uuid"))
+            belongings.require_same_owner(node, home)
             columns["node_id"] = home.id
         if "portgroup_uuid" in columns:
             columns["portgroup_id"] = _group_id(connection, columns.pop("portgroup_uuid"))

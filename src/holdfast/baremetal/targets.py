@@ -28,7 +28,7 @@ Changes = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 def whole() -> Select[Any]:
     """Targets with the UUID of their node, as the API names it."""
-    return select(targets, tables.nodes.c.uuid.label("node_uuid")).join_from(targets, tables.nodes)
+    return select(targets, *belongings.NODE_COLUMNS).join_from(targets, tables.nodes)
 
 
 def find(connection: Connection, uuid: str) -> Row[Any]:
@@ -67,6 +67,7 @@ def update_volume_target(services: Services, uuid: str, changes: Changes) -> Non
         home = node
         if "node_uuid" in columns:
             home = belongings.lock_node_in_body(connection, columns.pop("node_uuid"))
+            belongings.require_same_owner(node, home)
             belongings.require_off(home, "volume targets")
             columns["node_id"] = home.id
         if not columns:

@@ -7,6 +7,7 @@ Drivers never touch the database. They read the task, act on the hardware, and m
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,9 @@ class Node(msgspec.Struct, kw_only=True):
     extra: Json = {}
     instance_uuid: str | None = None
     resource_class: str | None = None
+    network_data: Json = {}
+    automated_clean: bool | None = None
+    retired: bool = False
     power_state: str | None = None
     target_power_state: str | None = None
     provision_state: str = ""
@@ -101,3 +105,5 @@ class Task:
     targets: list[Target] = field(default_factory=list)
     traits: list[str] = field(default_factory=list)
     generation: int = 0
+    # Stores what was changed so far. For a driver that is about to switch a machine on: it may ask at once.
+    save: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)

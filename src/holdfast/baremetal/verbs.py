@@ -57,6 +57,8 @@ def ask(services: Services, node: Any, event: str, arguments: dict[str, Any], re
             "End that first: `baremetal node maintenance unset`."
         )
     provision.require(node, event)
+    if event in ("delete", "rebuild"):
+        nodes.require_unprotected(node)
     _check_arguments(event, arguments)
     if event == "manage" and node.provision_state != states.ENROLL:
         provision.move(services.db, node.uuid, event)

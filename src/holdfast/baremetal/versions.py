@@ -57,6 +57,11 @@ VERSIONS: dict[Version, str] = {
         44: "`deploy_step` of nodes.",
         45: "`reset_interfaces` when a node's driver changes.",
         46: "`conductor_group` of nodes, and the filter.",
+        47: "`automated_clean` of nodes, which overrides the option.",
+        48: "`protected` nodes cannot be undeployed, rebuilt or deleted; `protected_reason`.",
+        49: "Conductors; `conductor` of nodes, and the filter.",
+        50: "`owner` of nodes, and the filter.",
+        51: "`description` of nodes; filter `description_contains`.",
     }.items()
 }
 

@@ -11,6 +11,7 @@ import secrets
 import threading
 import traceback
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -73,6 +74,7 @@ class Engine:
         heartbeat_interval: int,
         heartbeat_timeout: int,
         exclusive: bool,
+        drivers: Sequence[str] = (),
     ) -> None:
         self.db = db
         self.registry = registry
@@ -82,6 +84,7 @@ class Engine:
         self.heartbeat_interval = heartbeat_interval
         self.heartbeat_timeout = heartbeat_timeout
         self.exclusive = exclusive
+        self.drivers = drivers
         self.faults = Faults.from_environment()
         self._name = executor[:48]
         self._lock = threading.Lock()
@@ -104,6 +107,7 @@ class Engine:
             timeout=self.heartbeat_timeout,
             exclusive=self.exclusive,
             lost=self._rejoin,
+            drivers=self.drivers,
         )
         recovery.join()
         self._journal = journal.engine(self.journal_url)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from dbos import DBOS
 from sqlalchemy import delete, select, update
 from sqlalchemy.exc import IntegrityError
@@ -49,9 +50,11 @@ class Recovery:
         exclusive: bool,
         lost: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
+        drivers: Sequence[str] = (),
     ) -> None:
         self.db = db
         self.executor = executor
+        self.drivers = drivers
         self.interval = interval
         self.timeout = timeout
         self.exclusive = exclusive
@@ -72,6 +75,7 @@ class Recovery:
                 processes.insert().values(
                     executor=self.executor,
                     hostname=socket.gethostname()[:255],
+                    drivers=msgspec.json.encode(list(self.drivers)).decode(),
                     pid=os.getpid(),
                     place=self._place,
                     pid_started=pid_started(os.getpid()) or "",

@@ -138,6 +138,25 @@ def _check_object(field: str, value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
+def _load_optional_boolean(stored: Any) -> bool | None:
+    return None if stored is None else bool(stored)
+
+
+def strings(check_one: Check, most: int) -> Kind:
+    """A JSON list of strings, each checked, kept once; stored as text."""
+
+    def check(field: str, value: Any) -> str:
+        if value is not None and not (isinstance(value, list) and all(isinstance(item, str) for item in value)):
+            raise errors.InvalidValue(f"{field} must be a list of strings.")
+        if len(value or []) > most:
+            raise errors.InvalidValue(f"{field} takes {most} items at most.")
+        found = dict.fromkeys(check_one(field, item) for item in value or [])
+        return msgspec.json.encode(list(found)).decode()
+
+    schema = {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": most}
+    return Kind(check, schema, show=raw, load=msgspec.json.decode, empty=[])
+
+
 def _refuse_surrogates(field: str, value: str) -> None:
     try:
         value.encode()
@@ -158,6 +177,8 @@ NAME = Kind(_check_name, {"type": ["string", "null"], "maxLength": 255})
 IDENT = Kind(_check_ident, {"type": "string", "minLength": 1, "maxLength": 255})  # a UUID or a name
 MAC = Kind(_check_mac, {"type": ["string", "null"], "pattern": "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$"})
 BOOLEAN = Kind(_check_boolean, {"type": ["boolean", "null"]}, show=bool, load=bool, empty=False)
+# True, false, or null: whatever the service is configured to do
+OPTIONAL_BOOLEAN = replace(BOOLEAN, load=_load_optional_boolean, empty=None)
 INTEGER = Kind(_check_integer, {"type": "integer"})
 TIME = Kind(same, {"type": ["string", "null"], "format": "date-time"})  # type: ignore[arg-type]
 OBJECT = Kind(_check_object, {"type": ["object", "null"]}, show=raw, load=msgspec.json.decode, empty={})

@@ -16,7 +16,7 @@ from sqlalchemy import Column, ColumnElement, Connection, and_, or_, select, tup
 
 from holdfast import errors
 from holdfast.web import kinds
-from holdfast.web.resources import Filter, Plan, Resource, newer
+from holdfast.web.resources import Filter, Hidden, Plan, Resource, newer
 from holdfast.web.routes import Reply, Request
 from holdfast.web.versions import Version
 
@@ -81,7 +81,7 @@ def page(
         if narrow is not None and (narrower := narrow(connection, window)) is not None:
             statement = statement.where(narrower)
         rows = connection.execute(statement.order_by(*_order(resource, sort, descending)).limit(window.size)).all()
-        documents = plan.render(connection, rows[:limit], request.base)
+        documents = plan.render(connection, rows[:limit], request.base, hides(request, resource))
         more = also(connection, window) if also is not None else {}
     document: dict[str, Any] = {resource.key: documents, **more}
     if len(rows) > limit:
@@ -100,14 +100,26 @@ def one(request: Request, resource: Resource, where: ColumnElement[bool], missin
     else:
         plan = resource.full(request.version)
     with request.services.db.read() as connection:
-        return show(connection, plan, where, request.base, missing)
+        return show(connection, plan, where, request.base, missing, hides(request, resource))
 
 
-def show(connection: Connection, plan: Plan, where: ColumnElement[bool], base: str, missing: str) -> dict[str, Any]:
+def show(
+    connection: Connection,
+    plan: Plan,
+    where: ColumnElement[bool],
+    base: str,
+    missing: str,
+    hidden: Hidden | None = None,
+) -> dict[str, Any]:
     row = connection.execute(plan.select().where(where)).first()
     if row is None:
         raise errors.NotFound(missing)
-    return plan.render(connection, [row], base)[0]
+    return plan.render(connection, [row], base, hidden)[0]
+
+
+def hides(request: Request, resource: Resource) -> Hidden | None:
+    """What decides which fields of the resource this caller must not see; None: it sees all."""
+    return resource.guard.hidden(request) if resource.guard is not None else None
 
 
 def _filter_values(request: Request, filters: Sequence[Filter]) -> list[tuple[Filter, Any]]:

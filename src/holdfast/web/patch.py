@@ -43,6 +43,12 @@ def root(operation: Mapping[str, Any]) -> str:
     return str(operation["path"]).split("/", 2)[1]
 
 
+def below(operation: Mapping[str, Any]) -> str | None:
+    """The key inside that attribute it is about, if any."""
+    parts = str(operation["path"]).split("/")
+    return parts[2] if len(parts) > 2 else None
+
+
 def is_whole(operation: Mapping[str, Any]) -> bool:
     """Whether it is about the attribute itself rather than a key inside."""
     return str(operation["path"]).count("/") == 1

@@ -6,30 +6,38 @@ PATCH, version gating, and the OpenAPI schemas. A new field is one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, Table, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, select
 
 from holdfast import errors, secrets
 from holdfast.web import patch
 from holdfast.web.kinds import Kind
 from holdfast.web.versions import Version
 
+if TYPE_CHECKING:
+    from holdfast.web.routes import Request
+
 V1_1 = Version(1, 1)
 V1_43 = Version(1, 43)
 
 # ids of rows on this page -> value of the field for each
 Loader = Callable[[Connection, Sequence[int]], Mapping[int, Any]]
+# the guard's columns of a row -> the fields of it whose content must not be shown
+Hidden = Callable[..., Collection[str]]
+
+REDACTED = "** Redacted: your project may not see this. **"
 
 
 @dataclass(frozen=True)
 class Field:
     """One attribute. `writable` says where a client may set it; `load` fills it for a whole page at
-    once when it lives in another table; `shown` adapts the value to older versions."""
+    once when it lives in another table; `shown` adapts the value to older versions; `inner` lists keys
+    inside a JSON object that came later than the field."""
 
     name: str
     kind: Kind
@@ -42,6 +50,15 @@ class Field:
     load: Loader | None = None
     shown: Callable[[Any, Version], Any] | None = None
     default: Any = None
+    inner: Sequence[tuple[str, Version]] = ()
+
+    def require_known(self, version: Version, value: Any, below: str | None = None) -> None:
+        """Refuses to set what a later version brought: the field, or the key `below` it, or one in its value."""
+        if self.since > version:
+            raise newer(f"Field {self.name}", self.since)
+        for key, since in self.inner:
+            if since > version and (key == below or (isinstance(value, dict) and key in value)):
+                raise newer(f"{self.name}['{key}']", since)
 
 
 @dataclass(frozen=True)
@@ -64,13 +81,22 @@ class Filter:
 
 
 @dataclass(frozen=True)
+class Guard:
+    """Fields whose content not every caller may see. `columns` are read with every row; `hidden(request)` is
+    None for a caller who sees everything, else what decides by them."""
+
+    columns: Sequence[ColumnElement[Any]]
+    hidden: Callable[[Request], Hidden | None]
+
+
+@dataclass(frozen=True)
 class Resource:
     """`key` is the list's JSON key, `path` where objects live; `source` the table with its joins."""
 
     noun: str
     key: str
     path: str
-    table: Table
+    table: FromClause
     fields: Sequence[Field]
     summary: Sequence[str]
     source: FromClause | None = None
@@ -80,6 +106,7 @@ class Resource:
     detail_since: Version = V1_43
     # How a stored object is named in its URL; bios settings, say, have no UUID.
     ident: str = "uuid"
+    guard: Guard | None = None
 
     @cached_property
     def by_name(self) -> dict[str, Field]:
@@ -129,8 +156,7 @@ class Resource:
             field = self.by_name.get(name)
             if field is None or not field.create:
                 raise errors.UnknownArgument(f"{name!r} cannot be set when a {self.noun} is created.")
-            if field.since > version:
-                raise newer(f"Field {name}", field.since)
+            field.require_known(version, value)
             values[name] = field.kind.check(name, value)
         for field in self.fields:
             if field.required and values.get(field.name) is None:
@@ -145,8 +171,8 @@ class Resource:
         checked = patch.check(operations, self.patchable)
         for operation in checked:
             field = self.by_name[patch.root(operation)]
-            if operation["op"] != "remove" and field.since > version:
-                raise newer(f"Field {field.name}", field.since)
+            if operation["op"] != "remove":
+                field.require_known(version, operation["value"], patch.below(operation))
         return checked
 
     def apply_patch(self, stored: Mapping[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
@@ -190,7 +216,9 @@ class Plan:
         self.columns: list[ColumnElement[Any]] = [
             resource.table.c.id,
             resource.table.c[resource.ident],
+            *(resource.guard.columns if resource.guard else ()),
         ]
+        self._guarded = slice(2, len(self.columns))
         self._direct: list[tuple[str, int, Callable[[Any], Any] | None]] = []
         self._loaded: list[Field] = []
         for field in fields:
@@ -205,7 +233,9 @@ class Plan:
         source = self.resource.source if self.resource.source is not None else self.resource.table
         return select(*self.columns).select_from(source)
 
-    def render(self, connection: Connection, rows: Sequence[Any], base: str) -> list[dict[str, Any]]:
+    def render(
+        self, connection: Connection, rows: Sequence[Any], base: str, hidden: Hidden | None = None
+    ) -> list[dict[str, Any]]:
         """The rows as documents ready to encode. One query per loaded field, however many rows."""
         if not rows:
             return []
@@ -222,10 +252,18 @@ class Plan:
             }
             for name, values in loaded:
                 document[name] = values.get(row[0], [])
+            if hidden is not None:
+                self._redact(document, hidden(*row[self._guarded]))
             for link in links:
                 document[link.name] = link.of(ident)
             documents.append(document)
         return documents
+
+    def _redact(self, document: dict[str, Any], names: Collection[str]) -> None:
+        for name in names:
+            if name in document:
+                is_object = isinstance(self.resource.by_name[name].kind.empty, dict)
+                document[name] = {"content": REDACTED} if is_object else REDACTED
 
 
 class _Links:

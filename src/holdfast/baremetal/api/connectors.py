@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, and_
 
 from holdfast.baremetal import connectors, scoping
-from holdfast.baremetal.api.nodes import scope
+from holdfast.baremetal.api.nodes import authorize_in_body, authorize_moves, creating, glance, scope
 from holdfast.baremetal.api.nodes import subject as node_subject
 from holdfast.baremetal.api.ports import of_node, require_named
 from holdfast.db import tables
@@ -67,7 +67,9 @@ def subject(rule: str) -> SubjectLoader:
         uuid = uuid_of(request)
         with request.services.db.read() as connection:
             row = connectors.find(connection, uuid)
-        request.services.policy.authorize_on_node(rule, request.caller, None, None, connectors.missing(uuid))
+        request.services.policy.authorize_on_node(
+            rule, request.caller, row.node_owner, row.node_lessee, connectors.missing(uuid)
+        )
         return row
 
     return load
@@ -90,18 +92,18 @@ def of_the_node(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = uuid_of(request)
-    missing = connectors.missing(uuid)
-    request.services.policy.authorize_on_node("baremetal:volume:get", request.caller, None, None, missing)
-    return Reply(document=lists.one(request, CONNECTOR, T.uuid == uuid, missing.public))
+    return Reply(document=lists.one(request, CONNECTOR, T.uuid == uuid, connectors.missing(uuid).public))
 
 
 def create(request: Request) -> Reply:
+    authorize_in_body(request, "baremetal:volume:create", request.body["node_uuid"])
     uuid = connectors.create(request.services.db, request.body)
     return Reply(201, _full(request, uuid), headers={"Location": f"{request.base}/v1/volume/connectors/{uuid}"})
 
 
 def update(request: Request) -> Reply:
     operations = CONNECTOR.check_patch(request.body, request.version)
+    authorize_moves(request, "baremetal:volume:update", operations)
 
     def changes(stored: Mapping[str, Any]) -> dict[str, Any]:
         return CONNECTOR.apply_patch(stored, operations)
@@ -156,6 +158,7 @@ ROUTES: list[Route] = [
         success=201,
         body=CONNECTOR,
         shows=CONNECTOR,
+        subject=creating("baremetal:volume:create"),
     ),
     Route(
         "GET",
@@ -165,7 +168,7 @@ ROUTES: list[Route] = [
         "Show a volume connector.",
         since=SINCE,
         shows=CONNECTOR,
-        subject=lambda _request: None,
+        subject=glance("baremetal:volume:get", subject("baremetal:volume:get")),
     ),
     Route(
         "PATCH",

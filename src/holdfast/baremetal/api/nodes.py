@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, or_, select
 
 from holdfast import config, errors
-from holdfast.baremetal import nodes, policies, scoping, states, trait_filters, traits
+from holdfast.baremetal import conductors, nodes, policies, scoping, states, trait_filters, traits
 from holdfast.db import tables
 from holdfast.web import kinds, lists, patch
-from holdfast.web.kinds import BOOLEAN, NAME, OBJECT, SECRET_OBJECT, TIME, UUID, Kind, text
+from holdfast.web.kinds import BOOLEAN, NAME, OBJECT, OPTIONAL_BOOLEAN, SECRET_OBJECT, TIME, UUID, Kind, text
 from holdfast.web.policy import node_target
-from holdfast.web.resources import Field, Filter, LinkList, Resource, newer
+from holdfast.web.resources import Field, Filter, Guard, Hidden, LinkList, Resource, newer
 from holdfast.web.routes import Param, Reply, Request, SubjectLoader
 from holdfast.web.versions import Version as V
 
@@ -47,6 +47,14 @@ def _in_chassis(uuid: str) -> ColumnElement[bool]:
     return T.chassis_id == select(CHASSIS.id).where(CHASSIS.uuid == uuid).scalar_subquery()
 
 
+def _hidden(request: Request) -> Hidden | None:
+    """Decides per node what a project that only leases it must not see."""
+    policy, caller = request.services.policy, request.caller
+    if policy.allows("baremetal:node:get:filter_threshold", caller):
+        return None
+    return lambda owner, lessee: policies.hidden_fields(policy, caller, owner, lessee)
+
+
 TRAITS = Kind(
     kinds.same,  # type: ignore[arg-type]  # read only: traits have paths of their own
     {"type": "array", "items": {"type": "string", "maxLength": traits.LONGEST}, "maxItems": traits.MOST},
@@ -74,6 +82,12 @@ NODE = Resource(
         Field("extra", OBJECT, T.extra, create=True, patch=True, sort=False),
         Field("resource_class", text(80), T.resource_class, V(1, 21), create=True, patch=True),
         Field("conductor_group", text(255), T.conductor_group, V(1, 46), create=True, patch=True, default=""),
+        Field("automated_clean", OPTIONAL_BOOLEAN, T.automated_clean, V(1, 47), create=True, patch=True),
+        Field("protected", BOOLEAN, T.protected, V(1, 48), patch=True),
+        Field("protected_reason", text(4096), T.protected_reason, V(1, 48), patch=True),
+        Field("conductor", text(255), since=V(1, 49), load=conductors.of_nodes, sort=False),
+        Field("owner", text(255), T.owner, V(1, 50), create=True, patch=True),
+        Field("description", text(4096), T.description, V(1, 51), create=True, patch=True),
         Field("power_state", text(15), T.power_state),
         Field("target_power_state", text(15), T.target_power_state),
         Field("provision_state", text(15), T.provision_state, shown=_provision_state),
@@ -146,12 +160,22 @@ NODE = Resource(
             V(1, 46),
             "In this conductor group.",
         ),
+        Filter("conductor", text(255), conductors.in_charge_of, V(1, 49), "Looked after by this conductor."),
+        Filter("owner", text(255), lambda v: T.owner == v, V(1, 50), "Owned by this project."),
+        Filter("project", text(255), lambda v: or_(T.owner == v, T.lessee == v), about="Owned or leased by it."),
+        Filter(
+            "description_contains",
+            text(4096),
+            lambda v: T.description.icontains(v, autoescape=True),
+            about="With this in its description.",
+        ),
         *(
             Filter(argument, TRAIT_NAMES, partial(clause, T.id), V(1, 37), about)
             for argument, (clause, about) in trait_filters.FILTERS.items()
         ),
     ],
     fields_since=V(1, 8),
+    guard=Guard((T.owner, T.lessee), _hidden),
 )
 
 # Beyond Ironic: "why does nothing match?"
@@ -165,10 +189,60 @@ def subject(rule: str) -> SubjectLoader:
         given = ident(request)
         with request.services.db.read() as connection:
             row = nodes.find(connection, given)
-        request.services.policy.authorize_on_node(rule, request.caller, None, None, nodes.missing(given))
+        request.services.policy.authorize_on_node(rule, request.caller, row.owner, row.lessee, nodes.missing(given))
         return row
 
     return load
+
+
+def glance(rule: str, load: SubjectLoader) -> SubjectLoader:
+    """For a GET that needs nothing but the right to look: `load` finds out whose it is, which is no question
+    for callers who may look at everything."""
+
+    def check(request: Request) -> None:
+        if not request.services.policy.allows(rule, request.caller):
+            load(request)
+
+    return check
+
+
+def creating(rule: str) -> SubjectLoader:
+    """For a POST whose body names the node: `Forbidden` to whoever may not do it even to a node of its own.
+    The handler asks `authorize_in_body` about this node."""
+
+    def check(request: Request) -> None:
+        project = request.caller.project_id
+        request.services.policy.authorize(rule, request.caller, node_target(project, project))
+
+    return check
+
+
+def authorize_in_body(request: Request, rule: str, node_uuid: str) -> None:
+    """Checks the rule against a node that a body names. One that cannot be seen is the body's fault."""
+    policy = request.services.policy
+    if policy.allows(rule, request.caller):
+        return
+    try:
+        with request.services.db.read() as connection:
+            row = nodes.find(connection, node_uuid)
+        policy.authorize_on_node(rule, request.caller, row.owner, row.lessee, nodes.missing(node_uuid))
+    except errors.NotFound as error:
+        raise errors.BadRequest(error.public) from None
+
+
+def authorize_moves(request: Request, rule: str, operations: list[dict[str, Any]]) -> None:
+    """The same for every node a patch would give a thing to."""
+    for operation in operations:
+        if operation["path"] == "/node_uuid" and operation["op"] != "remove":
+            authorize_in_body(request, rule, UUID.required().check("node_uuid", operation["value"]))
+
+
+def require_visible(request: Request, node: str) -> None:
+    """`NotFound` for a node that a list is asked to be about, unless the list's scope (the subject) covers it."""
+    with request.services.db.read() as connection:
+        row = nodes.find(connection, node)
+    if not scoping.covers(request.subject, row.owner, row.lessee):
+        raise nodes.missing(node)
 
 
 def scope(noun: str) -> SubjectLoader:
@@ -200,10 +274,8 @@ def detail(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     given = ident(request)
-    missing = nodes.missing(given)
-    request.services.policy.authorize_on_node("baremetal:node:get", request.caller, None, None, missing)
     where = T.uuid == given.lower() if kinds.is_uuid(given) else T.name == given
-    return Reply(document=lists.one(request, NODE, where, missing.public))
+    return Reply(document=lists.one(request, NODE, where, nodes.missing(given).public))
 
 
 def create(request: Request) -> Reply:
@@ -221,8 +293,9 @@ def update(request: Request) -> Reply:
             raise errors.NewerVersionNeeded("The argument reset_interfaces needs API version 1.45 or later.")
         reset = bool(BOOLEAN.check("reset_interfaces", request.query["reset_interfaces"]))
     operations = NODE.check_patch(request.body, request.version)
+    policy, target = request.services.policy, node_target(request.subject.owner, request.subject.lessee)
     for rule in policies.patch_rules(patch.root(operation) for operation in operations):
-        request.services.policy.authorize(rule, request.caller, node_target(None, None))
+        policy.authorize(rule, request.caller, target)
     for operation in operations:
         if operation["path"] == "/chassis_uuid" and operation["op"] == "remove" and request.version < V(1, 25):
             raise errors.NewerVersionNeeded("Removing chassis_uuid needs API version 1.25 or later.")
@@ -240,6 +313,7 @@ def update(request: Request) -> Reply:
         operations,
         inspection_shown=request.version >= V(1, 39),
         reset_interfaces=reset,
+        may_reassign=policy.allows("baremetal:node:update_owner_provisioned", request.caller, target),
     )
     return Reply(document=_full(request, request.subject.uuid))
 
@@ -269,4 +343,5 @@ def _explains(request: Request) -> bool:
 def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = NODE.full(request.version)
-        return lists.show(connection, plan, T.uuid == uuid, request.base, nodes.missing(uuid).public)
+        hidden = lists.hides(request, NODE)
+        return lists.show(connection, plan, T.uuid == uuid, request.base, nodes.missing(uuid).public, hidden)

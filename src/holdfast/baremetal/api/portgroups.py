@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.baremetal import portgroups, scoping
-from holdfast.baremetal.api.nodes import scope
+from holdfast.baremetal.api.nodes import authorize_in_body, authorize_moves, creating, glance, scope
 from holdfast.baremetal.api.nodes import subject as node_subject
 from holdfast.baremetal.api.ports import PORT, of_node, require_named
 from holdfast.db import tables
@@ -67,7 +67,9 @@ def subject(rule: str) -> SubjectLoader:
         given = ident(request)
         with request.services.db.read() as connection:
             row = portgroups.find(connection, given)
-        request.services.policy.authorize_on_node(rule, request.caller, None, None, portgroups.missing(given))
+        request.services.policy.authorize_on_node(
+            rule, request.caller, row.node_owner, row.node_lessee, portgroups.missing(given)
+        )
         return row
 
     return load
@@ -101,19 +103,19 @@ def detail_of_members(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     given = ident(request)
-    missing = portgroups.missing(given)
-    request.services.policy.authorize_on_node("baremetal:portgroup:get", request.caller, None, None, missing)
     where = (T.uuid if is_uuid(given) else T.name) == given
-    return Reply(document=lists.one(request, PORTGROUP, where, missing.public))
+    return Reply(document=lists.one(request, PORTGROUP, where, portgroups.missing(given).public))
 
 
 def create(request: Request) -> Reply:
+    authorize_in_body(request, "baremetal:portgroup:create", request.body["node_uuid"])
     uuid = portgroups.create(request.services, request.body)
     return Reply(201, _full(request, uuid), headers={"Location": f"{request.base}/v1/portgroups/{uuid}"})
 
 
 def update(request: Request) -> Reply:
     operations = PORTGROUP.check_patch(request.body, request.version)
+    authorize_moves(request, "baremetal:portgroup:update", operations)
 
     def changes(stored: Mapping[str, Any]) -> dict[str, Any]:
         return PORTGROUP.apply_patch(stored, operations)
@@ -182,6 +184,7 @@ ROUTES: list[Route] = [
         success=201,
         body=PORTGROUP,
         shows=PORTGROUP,
+        subject=creating("baremetal:portgroup:create"),
     ),
     Route(
         "GET",
@@ -191,7 +194,7 @@ ROUTES: list[Route] = [
         "Show a port group.",
         since=V(1, 23),
         shows=PORTGROUP,
-        subject=lambda _request: None,
+        subject=glance("baremetal:portgroup:get", subject("baremetal:portgroup:get")),
     ),
     Route(
         "PATCH",

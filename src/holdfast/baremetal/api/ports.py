@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement
 
 from holdfast import errors
 from holdfast.baremetal import nodes, portgroups, ports, scoping
-from holdfast.baremetal.api.nodes import scope
+from holdfast.baremetal.api.nodes import authorize_in_body, authorize_moves, creating, glance, require_visible, scope
 from holdfast.baremetal.api.nodes import subject as node_subject
 from holdfast.db import tables
 from holdfast.web import lists
@@ -119,7 +119,9 @@ def subject(rule: str) -> SubjectLoader:
         uuid = uuid_of(request)
         with request.services.db.read() as connection:
             row = ports.find(connection, uuid)
-        request.services.policy.authorize_on_node(rule, request.caller, None, None, ports.missing(uuid))
+        request.services.policy.authorize_on_node(
+            rule, request.caller, row.node_owner, row.node_lessee, ports.missing(uuid)
+        )
         return row
 
     return load
@@ -145,18 +147,18 @@ def detail_of_the_node(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = uuid_of(request)
-    missing = ports.missing(uuid)
-    request.services.policy.authorize_on_node("baremetal:port:get", request.caller, None, None, missing)
-    return Reply(document=lists.one(request, PORT, T.uuid == uuid, missing.public))
+    return Reply(document=lists.one(request, PORT, T.uuid == uuid, ports.missing(uuid).public))
 
 
 def create(request: Request) -> Reply:
+    authorize_in_body(request, "baremetal:port:create", request.body["node_uuid"])
     uuid = ports.create(request.services, request.body)
     return Reply(201, _full(request, uuid), headers={"Location": f"{request.base}/v1/ports/{uuid}"})
 
 
 def update(request: Request) -> Reply:
     operations = PORT.check_patch(request.body, request.version)
+    authorize_moves(request, "baremetal:port:update", operations)
 
     def changes(stored: Mapping[str, Any]) -> dict[str, Any]:
         return PORT.apply_patch(stored, operations)
@@ -173,15 +175,17 @@ def destroy(request: Request) -> Reply:
 
 def require_named(request: Request) -> None:
     """A list of what belongs to a node or port group that does not exist is not empty: it is a mistake."""
-    with request.services.db.read() as connection:
-        for name in ("node", "node_uuid"):
-            if given := request.query.get(name):
-                given = IDENT.check(name, given)
-                if not is_uuid(given) and request.version < V(1, 5):
-                    raise nodes.missing(given)
-                nodes.find(connection, given)
-        if (given := request.query.get("portgroup")) and request.version >= V(1, 24):
-            portgroups.find(connection, IDENT.check("portgroup", given))
+    for name in ("node", "node_uuid"):
+        if given := request.query.get(name):
+            given = IDENT.check(name, given)
+            if not is_uuid(given) and request.version < V(1, 5):
+                raise nodes.missing(given)
+            require_visible(request, given)
+    if (given := request.query.get("portgroup")) and request.version >= V(1, 24):
+        with request.services.db.read() as connection:
+            group = portgroups.find(connection, IDENT.check("portgroup", given))
+        if not scoping.covers(request.subject, group.node_owner, group.node_lessee):
+            raise portgroups.missing(given)
 
 
 def _below_node(request: Request, path: str) -> Reply:
@@ -210,8 +214,26 @@ ROUTES: list[Route] = [
         lists=PORT,
         subject=scope("port"),
     ),
-    Route("POST", "/v1/ports", create, "baremetal:port:create", "Create a port.", success=201, body=PORT, shows=PORT),
-    Route("GET", P, show, "baremetal:port:get", "Show a port.", shows=PORT, subject=lambda _request: None),
+    Route(
+        "POST",
+        "/v1/ports",
+        create,
+        "baremetal:port:create",
+        "Create a port.",
+        success=201,
+        body=PORT,
+        shows=PORT,
+        subject=creating("baremetal:port:create"),
+    ),
+    Route(
+        "GET",
+        P,
+        show,
+        "baremetal:port:get",
+        "Show a port.",
+        shows=PORT,
+        subject=glance("baremetal:port:get", subject("baremetal:port:get")),
+    ),
     Route(
         "PATCH",
         P,

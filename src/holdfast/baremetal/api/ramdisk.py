@@ -30,9 +30,7 @@ def lookup(request: Request) -> Reply:
     uuid = ramdisk.find(services.db, node_uuid, addresses, restrict=services.conf.api.restrict_lookup)
     plan = NODE.plan([NODE.by_name[name] for name in SHOWN], request.version, full=False)
     with services.db.read() as connection:
-        node = lists.show(
-            connection, plan, tables.nodes.c.uuid == uuid, request.base, "The node could not be found."
-        )
+        node = lists.show(connection, plan, tables.nodes.c.uuid == uuid, request.base, "The node could not be found.")
     return Reply(document={"node": node, "config": _config(services.conf.api.ramdisk_heartbeat_timeout)})
 
 
@@ -86,4 +84,3 @@ ROUTES = [
         body=HeartbeatRequest,
     ),
 ]
-

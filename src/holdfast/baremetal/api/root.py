@@ -18,6 +18,10 @@ COLLECTIONS = {
     "heartbeat": V(1, 22),
     "portgroups": V(1, 23),
     "volume": V(1, 32),
+    "conductors": V(1, 49),
+    "allocations": V(1, 52),
+    "events": V(1, 54),
+    "deploy_templates": V(1, 55),
 }
 
 

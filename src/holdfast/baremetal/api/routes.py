@@ -10,6 +10,7 @@ from holdfast import errors
 from holdfast.baremetal.api import (
     bios,
     chassis,
+    conductors,
     connectors,
     drivers,
     management,
@@ -80,7 +81,15 @@ ROUTES: list[Route] = [
         body=NODE,
         shows=NODE,
     ),
-    Route("GET", N, nodes.show, "baremetal:node:get", "Show a node.", shows=NODE, subject=lambda _request: None),
+    Route(
+        "GET",
+        N,
+        nodes.show,
+        "baremetal:node:get",
+        "Show a node.",
+        shows=NODE,
+        subject=nodes.glance("baremetal:node:get", subject("baremetal:node:get")),
+    ),
     _node(
         "PATCH",
         "",
@@ -215,6 +224,7 @@ ROUTES: list[Route] = [
     *ports.ROUTES,
     *portgroups.ROUTES,
     *chassis.ROUTES,
+    *conductors.ROUTES,
     *volume.ROUTES,
     *connectors.ROUTES,
     *targets.ROUTES,

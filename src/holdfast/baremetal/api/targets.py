@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast import errors
 from holdfast.baremetal import scoping, targets
-from holdfast.baremetal.api.nodes import scope
+from holdfast.baremetal.api.nodes import authorize_in_body, authorize_moves, creating, glance, scope
 from holdfast.baremetal.api.nodes import subject as node_subject
 from holdfast.baremetal.api.ports import of_node, require_named
 from holdfast.db import tables
@@ -77,7 +77,9 @@ def subject(rule: str) -> SubjectLoader:
         uuid = uuid_of(request)
         with request.services.db.read() as connection:
             row = targets.find(connection, uuid)
-        request.services.policy.authorize_on_node(rule, request.caller, None, None, targets.missing(uuid))
+        request.services.policy.authorize_on_node(
+            rule, request.caller, row.node_owner, row.node_lessee, targets.missing(uuid)
+        )
         return row
 
     return load
@@ -100,18 +102,18 @@ def of_the_node(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = uuid_of(request)
-    missing = targets.missing(uuid)
-    request.services.policy.authorize_on_node("baremetal:volume:get", request.caller, None, None, missing)
-    return Reply(document=_shown(request, lists.one(request, TARGET, T.uuid == uuid, missing.public)))
+    return Reply(document=_shown(request, lists.one(request, TARGET, T.uuid == uuid, targets.missing(uuid).public)))
 
 
 def create(request: Request) -> Reply:
+    authorize_in_body(request, "baremetal:volume:create", request.body["node_uuid"])
     uuid = targets.create(request.services.db, request.body)
     return Reply(201, _full(request, uuid), headers={"Location": f"{request.base}/v1/volume/targets/{uuid}"})
 
 
 def update(request: Request) -> Reply:
     operations = TARGET.check_patch(request.body, request.version)
+    authorize_moves(request, "baremetal:volume:update", operations)
 
     def changes(stored: Mapping[str, Any]) -> dict[str, Any]:
         return TARGET.apply_patch(stored, operations)
@@ -182,6 +184,7 @@ ROUTES: list[Route] = [
         success=201,
         body=TARGET,
         shows=TARGET,
+        subject=creating("baremetal:volume:create"),
     ),
     Route(
         "GET",
@@ -191,7 +194,7 @@ ROUTES: list[Route] = [
         "Show a volume target.",
         since=SINCE,
         shows=TARGET,
-        subject=lambda _request: None,
+        subject=glance("baremetal:volume:get", subject("baremetal:volume:get")),
     ),
     Route(
         "PATCH",

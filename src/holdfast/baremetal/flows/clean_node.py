@@ -14,7 +14,9 @@ from typing import Any
 from holdfast.baremetal import node_steps, nodes, provision, states
 from holdfast.baremetal.drivers.base import Outcome
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, node_of, waits
+from holdfast.baremetal.task import Task
 from holdfast.flows.flow import NOTHING, Flow, Step, Work
+from holdfast.services import Services
 
 
 class CleanParams(NodeParams, frozen=True, kw_only=True):
@@ -41,12 +43,18 @@ def choose_steps(work: Work, params: CleanParams) -> int:
         task = nodes.load_task(connection, params.node, work.generation)
     if params.steps is not None:
         steps = node_steps.requested(services, task, "clean", params.steps)
-    elif services.conf.conductor.automated_clean:
+    elif _is_automatic(services, task):
         steps = node_steps.automatic(services, task, "clean")
     else:
         steps = []
     node_steps.prepare(services, params.node, "clean", steps, work.generation)
     return len(steps)
+
+
+def _is_automatic(services: Services, task: Task) -> bool:
+    """Whether the node is cleaned by itself: as it says, or else as the option does."""
+    wanted = task.node.automated_clean
+    return bool(services.conf.conductor.automated_clean if wanted is None else wanted)
 
 
 def prepare(work: Work, params: CleanParams) -> dict[str, bool]:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import Connection, Row
+
 from holdfast.baremetal import instances, node_steps, nodes, provision, states
 from holdfast.baremetal.drivers.storage import volumes
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of, power, waits
@@ -25,8 +27,12 @@ class DeployParams(NodeParams, frozen=True, kw_only=True):
 
 
 def begin(work: Work, params: DeployParams) -> None:
-    # Whoever changes the node's traits at this moment comes before this check, or after the deploy began.
-    check = instances.require_traits
+    def check(connection: Connection, node: Row[Any]) -> None:
+        """Whoever changes the node at this moment comes before this check, or after the deploy began."""
+        if params.event == "rebuild":
+            nodes.require_unprotected(node)
+        instances.require_traits(connection, node)
+
     provision.begin(work.services.db, params.node, work.lock, params.event, check=check)
 
 

@@ -8,24 +8,25 @@ again.
 
 from __future__ import annotations
 
+from typing import Any
+
+from sqlalchemy import Connection, Row
+
 from holdfast.baremetal import instances, nodes, provision, states, vifs
 from holdfast.baremetal.flows import clean_node
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, fail, node_of, power
 from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
 
 
-def begin(work: Work, params: NodeParams) -> str:
-    return provision.begin(work.services.db, params.node, work.lock, "delete")
+def begin(work: Work, params: NodeParams) -> None:
+    def check(_connection: Connection, node: Row[Any]) -> None:
+        nodes.require_unprotected(node)
+
+    provision.begin(work.services.db, params.node, work.lock, "delete", check=check)
 
 
 def end_rescue(work: Work, params: NodeParams) -> None:
-    if work.results["begin"] not in (
-        states.RESCUE,
-        states.RESCUEFAIL,
-        states.UNRESCUEFAIL,
-        states.RESCUEWAIT,
-    ):
-        return
+    """Of every node: which state it came from is forgotten if `begin` has to be repeated."""
     services = work.services
     with nodes.working(services, params.node, work.generation) as task:
         services.drivers.rescue(task).clean_up(task)
