@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
-import requests
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from holdfast import errors
+from holdfast.cli import service
 
-DEFAULT_URL = "http://127.0.0.1:6385"
 STATES = ("running", "done", "unwound", "stuck", "abandoned")
 COLOURS = {"running": "cyan", "done": "green", "unwound": "yellow", "stuck": "bold red", "abandoned": "magenta"}
-TIMEOUT = 60
 
 
 def add_parser(commands: Any) -> None:
@@ -49,21 +45,14 @@ def add_parser(commands: Any) -> None:
 
 def _verb(verbs: Any, name: str, about: str, run: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = verbs.add_parser(name, help=about, description=about.capitalize() + ".")
-    parser.add_argument(
-        "--url",
-        default=os.environ.get("HOLDFAST_URL", DEFAULT_URL),
-        help=f"where the service is (default: HOLDFAST_URL, or {DEFAULT_URL})",
-    )
-    parser.add_argument(
-        "-f", "--format", choices=("table", "json"), default="table", help="how to print (default: table)"
-    )
+    service.add_options(parser)
     parser.set_defaults(run=run)
     return parser
 
 
 def list_flows(options: argparse.Namespace) -> int:
     query = {"state": options.state, "kind": options.kind, "subject": options.subject, "limit": options.limit}
-    flows = _call(options, "GET", "/flows", params={k: v for k, v in query.items() if v is not None})["flows"]
+    flows = service.call(options, "GET", "/flows", params={k: v for k, v in query.items() if v is not None})["flows"]
     if options.format == "json":
         return _print_json(flows)
     table = Table(box=None, pad_edge=False)
@@ -84,42 +73,20 @@ def list_flows(options: argparse.Namespace) -> int:
 
 
 def show_flow(options: argparse.Namespace) -> int:
-    return _print_flow(options, _call(options, "GET", _path(options)))
+    return _print_flow(options, service.call(options, "GET", _path(options)))
 
 
 def retry_flow(options: argparse.Namespace) -> int:
-    return _print_flow(options, _call(options, "POST", f"{_path(options)}/retry"))
+    return _print_flow(options, service.call(options, "POST", f"{_path(options)}/retry"))
 
 
 def abandon_flow(options: argparse.Namespace) -> int:
     body = {"reason": options.reason}
-    return _print_flow(options, _call(options, "POST", f"{_path(options)}/abandon", json=body))
+    return _print_flow(options, service.call(options, "POST", f"{_path(options)}/abandon", json=body))
 
 
 def _path(options: argparse.Namespace) -> str:
     return f"/flows/{quote(options.flow, safe='')}"
-
-
-def _call(options: argparse.Namespace, method: str, path: str, **request: Any) -> Any:
-    session = requests.Session()
-    if token := os.environ.get("OS_TOKEN"):
-        session.headers["X-Auth-Token"] = token
-    elif user := os.environ.get("OS_USERNAME"):
-        session.auth = (user, os.environ.get("OS_PASSWORD", ""))
-    with session:
-        try:
-            answer = session.request(method, options.url.rstrip("/") + path, timeout=TIMEOUT, **request)
-        except requests.ConnectionError:
-            raise errors.Unavailable(f"Nothing answers at {options.url}. Give the address with --url.") from None
-    try:
-        document = answer.json()
-    except ValueError:
-        raise errors.Unavailable(f"What answers at {options.url} is not Holdfast.") from None
-    if not answer.ok:
-        failure = document.get("error") if isinstance(document, dict) else None
-        message = failure.get("message") if isinstance(failure, dict) else None
-        raise errors.HoldfastError(message or f"The service answered {answer.status_code}.")
-    return document
 
 
 def _print_flow(options: argparse.Namespace, flow: Mapping[str, Any]) -> int:

@@ -15,6 +15,7 @@ COMMANDS = {
     "db": ("database", "prepare or look at the database"),
     "config": ("configuration", "print a sample configuration, or check one"),
     "demo": ("demo", "enrol a fleet of simulated machines"),
+    "status": ("status", "the installation on one screen"),
     "baremetal": ("baremetal", "the baremetal command line, at the service on this machine"),
     "flow": ("flow", "look at flows, and repair them"),
     "doctor": ("doctor", "check that nothing is lost"),

@@ -6,7 +6,7 @@ from __future__ import annotations
 from sqlalchemy import text
 
 from holdfast import __version__, errors
-from holdfast.web import metrics
+from holdfast.web import metrics, status
 from holdfast.web.routes import Api, Reply, Request, Route
 
 
@@ -62,6 +62,7 @@ ROUTES = [
     Route("GET", "/healthz", alive, None, "The process lives."),
     Route("GET", "/readyz", ready, None, "The service can do its work."),
     Route("GET", "/metrics", prometheus, None, "Metrics in Prometheus' text format."),
+    status.ROUTE,
     Route("GET", "/identity", identity, None, "The identity versions.", success=300),
     Route("GET", "/identity/{version}", identity, None, "The identity version."),
 ]
