@@ -237,6 +237,56 @@ _TGT = [
     cfg.StrOpt("tgtadm", default="tgtadm", help="The tgtadm executable."),
 ]
 
+# What `[neutron]` knows of networks: purpose, and what the machine does on it.
+_NEUTRON_NETWORKS = {
+    "cleaning": "is cleaned",
+    "provisioning": "is written to",
+    "inspection": "is inspected by a ramdisk",
+    "rescuing": "runs a rescue ramdisk",
+}
+
+_NEUTRON = [
+    cfg.StrOpt(
+        "auth_type",
+        help="How to log in to Neutron: none, http_basic, password, v3applicationcredential. Unset: there is none.",
+    ),
+    cfg.StrOpt("endpoint_override", help="Where Neutron is; unset means where Keystone's catalogue says it is."),
+    cfg.StrOpt("auth_url", help="Where Keystone is, for the auth types that need it."),
+    cfg.StrOpt("username", help="The user Holdfast is in Neutron."),
+    cfg.StrOpt("password", secret=True, help="The password of that user."),
+    cfg.StrOpt("user_domain_name", default="Default", help="The domain of that user."),
+    cfg.StrOpt("project_name", help="The project Holdfast's own Neutron ports belong to."),
+    cfg.StrOpt("project_domain_name", default="Default", help="The domain of that project."),
+    cfg.StrOpt("application_credential_id", help="For v3applicationcredential."),
+    cfg.StrOpt("application_credential_secret", secret=True, help="For v3applicationcredential."),
+    cfg.StrOpt("region_name", help="The region to take from the catalogue."),
+    cfg.StrOpt("cafile", help="Certificates to trust when Neutron or Keystone speak TLS; unset: the system's."),
+    cfg.BoolOpt("insecure", default=False, help="Do not check those certificates."),
+    cfg.IntOpt("request_timeout", default=45, min=1, help="Seconds to wait for one answer of Neutron."),
+    cfg.IntOpt("retries", default=1, min=0, help="Tries after the first to connect; flows repeat their step besides."),
+    cfg.BoolOpt(
+        "fail_on_port_binding_failure",
+        default=True,
+        help="With network interface `neutron`: a port that Neutron cannot bind is an error.",
+    ),
+    *[
+        cfg.StrOpt(
+            f"{purpose}_network",
+            help=f"Name or UUID of the network a machine is on while it {meaning}; "
+            f"a node's driver_info[{purpose}_network] wins.",
+        )
+        for purpose, meaning in _NEUTRON_NETWORKS.items()
+    ],
+    *[
+        cfg.ListOpt(
+            f"{purpose}_network_security_groups",
+            default=[],
+            help=f"Security groups of the ports Holdfast makes on the {purpose} network; empty: Neutron's default.",
+        )
+        for purpose in _NEUTRON_NETWORKS
+    ],
+]
+
 OPTIONS: dict[str, list[cfg.Opt]] = {
     "DEFAULT": _DEFAULT,
     "api": _API,
@@ -249,6 +299,7 @@ OPTIONS: dict[str, list[cfg.Opt]] = {
     "boot": _BOOT,
     "cinder": _CINDER,
     "tgt": _TGT,
+    "neutron": _NEUTRON,
 }
 
 

@@ -17,7 +17,7 @@ An implementation is found by entry point (`holdfast.hardware.interfaces.<kind>`
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -276,29 +276,50 @@ class NetworkInterface(Interface):
     # they run inside a transaction. True: they talk to a network service, which takes a flow.
     calls_out: ClassVar[bool] = False
 
+    def pushes(self, task: Task, changed: Port | Portgroup) -> bool:
+        """Whether the network service must hear of this change of a port or port group."""
+        return self.calls_out
+
     def port_changed(self, task: Task, port: Port) -> None:
         """A port is about to become `port`; the task still has it as it was. May refuse by raising."""
 
     def portgroup_changed(self, task: Task, portgroup: Portgroup) -> None:
         """The same for a port group."""
 
-    def vif_attach(self, task: Task, vif: Mapping[str, Any]) -> None:
-        """Puts the VIF on the best free port group or port of the node (`vif_placement.choose`).
-        `vif` is the request's body: `id`, and whatever else the caller sent."""
+    def place_vif(self, task: Task, vif: Mapping[str, Any]) -> None:
+        """Notes the VIF on the best free port group or port of the node (`vif_placement.choose`); what is
+        noted already stays. May read from a network service, but changes nothing there."""
         vif_id = str(vif["id"])
-        if any(attached["id"] == vif_id for attached in self.vif_list(task)):
+        if self.place_of(task, vif_id) is None:
+            place = vif_placement.choose(task, vif, self.physical_networks(task, vif), self.tenant_vif)
+            place.internal_info = {**place.internal_info, self.VIF_KEY: vif_id}
+
+    def vif_attach(self, task: Task, vif: Mapping[str, Any]) -> None:
+        """Puts the VIF on the node. `vif` is the request's body: `id`, and whatever else the caller sent.
+
+        Of an interface that calls out it is called in a flow, after `place_vif`, and may be called again.
+        """
+        vif_id = str(vif["id"])
+        if self.place_of(task, vif_id) is not None:
             raise errors.Duplicate(f"VIF {vif_id} is already attached to node {task.node.label}.")
-        place = vif_placement.choose(task, vif, self.physical_networks(task, vif), self.tenant_vif)
-        place.internal_info = {**place.internal_info, self.VIF_KEY: vif_id}
+        self.place_vif(task, vif)
 
     def vif_detach(self, task: Task, vif_id: str) -> None:
+        """Takes the VIF off the node."""
+        if self.place_of(task, vif_id) is None:
+            raise errors.BadRequest(f"VIF {vif_id} is not attached to node {task.node.label}.")
+        self.forget_vif(task, vif_id)
+
+    def forget_vif(self, task: Task, vif_id: str) -> None:
+        """Removes the note of the VIF, wherever it is; calls nobody."""
+        if place := self.place_of(task, vif_id):
+            place.internal_info = {k: v for k, v in place.internal_info.items() if k != self.VIF_KEY}
+            place.extra = {k: v for k, v in place.extra.items() if k != "vif_port_id"}
+
+    def place_of(self, task: Task, vif_id: str) -> Port | Portgroup | None:
+        """The port group or port the VIF is on."""
         places: list[Port | Portgroup] = [*task.portgroups, *task.ports]
-        for place in places:
-            if self.tenant_vif(place) == vif_id:
-                place.internal_info = {k: v for k, v in place.internal_info.items() if k != self.VIF_KEY}
-                place.extra = {k: v for k, v in place.extra.items() if k != "vif_port_id"}
-                return
-        raise errors.BadRequest(f"VIF {vif_id} is not attached to node {task.node.label}.")
+        return next((place for place in places if self.tenant_vif(place) == vif_id), None)
 
     def vif_list(self, task: Task) -> list[dict[str, Any]]:
         places: list[Port | Portgroup] = [*task.ports, *task.portgroups]
@@ -340,6 +361,16 @@ class NetworkInterface(Interface):
     def configure_tenant_networks(self, task: Task) -> None: ...
 
     def unconfigure_tenant_networks(self, task: Task) -> None: ...
+
+    def reach(self, task: Task) -> None:
+        """Raises `Unavailable` if the network service cannot be reached: asked before it is to change."""
+
+    def let_go(self, task: Task) -> None:
+        """The node is about to be deleted: removes what the network service still holds of it."""
+
+    def audit(self, task: Task) -> Iterator[str]:
+        """What the network service and the node's record disagree about, while nothing works on the node."""
+        yield from ()
 
 
 class StorageInterface(Interface):

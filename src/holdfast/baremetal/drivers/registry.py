@@ -68,7 +68,7 @@ GENERIC: dict[str, tuple[str, ...]] = {
     "deploy": ("noop",),
     "inspect": ("no-inspect",),
     "management": ("noop",),
-    "network": ("noop",),
+    "network": ("noop", "flat", "neutron"),
     "raid": ("no-raid",),
     "rescue": ("no-rescue",),
     "storage": ("noop",),

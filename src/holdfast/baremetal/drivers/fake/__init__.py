@@ -17,7 +17,7 @@ class FakeHardware(HardwareType):
         "deploy": ("fake", "noop"),
         "inspect": ("fake", "no-inspect"),
         "management": ("fake", "noop"),
-        "network": ("noop",),
+        "network": ("noop", "flat", "neutron"),
         "power": ("fake",),
         "raid": ("fake", "no-raid"),
         "rescue": ("fake", "no-rescue"),

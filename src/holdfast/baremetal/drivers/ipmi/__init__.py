@@ -13,7 +13,7 @@ class IpmiHardware(HardwareType):
         "deploy": ("noop",),
         "inspect": ("no-inspect",),
         "management": ("ipmitool", "noop"),
-        "network": ("noop",),
+        "network": ("noop", "flat", "neutron"),
         "power": ("ipmitool",),
         "raid": ("no-raid",),
         "rescue": ("no-rescue",),

@@ -16,7 +16,7 @@ class RedfishHardware(HardwareType):
         "deploy": ("noop",),
         "inspect": ("redfish", "no-inspect"),
         "management": ("redfish", "noop"),
-        "network": ("noop",),
+        "network": ("noop", "flat", "neutron"),
         "power": ("redfish",),
         "raid": ("no-raid",),
         "rescue": ("no-rescue",),
