@@ -129,7 +129,8 @@ def fake_machines_are_what_the_rows_say(services: Services, connection: Connecti
             yield f"Node {uuid} is active but its machine carries no instance."
         if state == states.AVAILABLE and machine.disk:
             yield f"Node {uuid} is available but its machine still carries an instance."
-        if machine.rescued != (state == states.RESCUE) and state in states.STABLE:
+        # In `error` a tear down stopped anywhere, a rescue ramdisk or not.
+        if machine.rescued != (state == states.RESCUE) and state in states.STABLE - {states.ERROR}:
             yield f"Node {uuid} is {state!r} but its machine {'runs' if machine.rescued else 'lacks'} a rescue ramdisk."
 
 

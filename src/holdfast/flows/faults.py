@@ -22,6 +22,11 @@ WHAT = ("kill", "error", "error-once")
 class Faults:
     def __init__(self, text: str = "") -> None:
         self._armed: dict[str, str] = {}
+        self.arm(text)
+
+    def arm(self, text: str) -> None:
+        """Arms these faults and no others."""
+        self._armed = {}
         for entry in filter(None, text.split(",")):
             point, _, what = entry.strip().partition("=")
             if what not in WHAT or point.count(".") != 3 or point.rpartition(".")[2] not in WHERE:

@@ -9,6 +9,7 @@ from holdfast.baremetal import locks, nodes, provision, states
 from holdfast.baremetal.drivers.base import Outcome
 from holdfast.baremetal.task import Task
 from holdfast.db import tables
+from holdfast.db.engine import now
 from holdfast.flows.flow import Work
 
 
@@ -36,8 +37,18 @@ def abandon(work: Work, params: NodeParams) -> None:
     if states.next_state(row.provision_state, "fail") is not None:
         provision.fail(work.services.db, params.node, work.lock, work.error)
         return
+    # How far a power change got is unknown; the power watch finds out.
+    power_state = row.power_state if row.target_power_state is None else None
     with work.services.db.write() as connection:
-        locks.release(connection, row.id, work.lock, target_power_state=None, last_error=work.error)
+        locks.release(
+            connection,
+            row.id,
+            work.lock,
+            power_state=power_state,
+            target_power_state=None,
+            power_sync_due_at=now(),
+            last_error=work.error,
+        )
 
 
 def power(work: Work, task: Task, state: str) -> None:

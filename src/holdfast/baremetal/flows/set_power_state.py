@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from holdfast import errors
 from holdfast.baremetal import locks, nodes, states
-from holdfast.baremetal.flows.node_work import NodeParams, abandon, node_of
+from holdfast.baremetal.flows.node_work import NodeParams, abandon, node_of, record_power
 from holdfast.db.engine import now
 from holdfast.flows.flow import NOTHING, Flow, Step, Work
 
@@ -71,6 +71,16 @@ def change(work: Work, params: PowerParams) -> None:
             power.set_power_state(task, params.target, timeout)
 
 
+def look_again(work: Work, params: PowerParams) -> None:
+    """How far it got is unknown: recorded is what the hardware says now, or that it does not say."""
+    with nodes.working(work.services, params.node, work.generation) as task:
+        try:
+            state = work.services.drivers.power(task).get_power_state(task)
+        except errors.HoldfastError:
+            state = None
+        record_power(work, task, state)
+
+
 def detach(work: Work, params: PowerParams) -> str | None:
     """Told, not fatal: the machine is off, and that is what was asked for. The next change tries again."""
     if states.POWER_TARGETS[params.target] != states.POWER_OFF:
@@ -105,7 +115,7 @@ SET_POWER: Flow[PowerParams] = Flow(
     [
         Step("begin", begin, undo=give_up),
         Step("attach", attach, undo=detach_again),
-        Step("change", change, undo=NOTHING),
+        Step("change", change, undo=look_again),
         Step("detach", detach, undo=NOTHING),
         Step("finish", finish, pivot=True),
     ],
