@@ -1,0 +1,75 @@
+"""Lists nodes of a bare-metal service from Python, with the filters by trait that other clients lack.
+
+    from holdfast.client import list_nodes
+
+    for node in list_nodes("http://127.0.0.1:6385/baremetal", traits=["CUSTOM_GPU"], provision_state="available"):
+        print(node["uuid"], node["name"])
+
+Everything else is done well by openstacksdk; give its `connection.baremetal` in place of the URL, and
+the call goes out with its credentials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+
+VERSION = "1.46"
+VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
+
+
+def list_nodes(
+    service: Any,
+    *,
+    traits: Iterable[str] = (),
+    traits_any: Iterable[str] = (),
+    not_traits: Iterable[str] = (),
+    not_traits_any: Iterable[str] = (),
+    session: requests.Session | None = None,
+    timeout: float = 60,
+    **filters: Any,
+) -> Iterator[dict[str, Any]]:
+    """Every node that matches, page after page.
+
+    `traits`: has all of them; `traits_any`: has at least one; `not_traits`: does not have all of them;
+    `not_traits_any`: has none of them. `filters` are the list's other arguments as the API spells them:
+    `provision_state="available"`, `fields=["uuid", "traits"]`, `sort_key="name"`, `limit=100` (the
+    size of a page), `detail=True`.
+
+    `service` is the URL of the API (with or without `/v1`), asked through `session` if one is given
+    (for `auth`, say), or a keystoneauth adapter such as openstacksdk's `connection.baremetal`.
+    Raises `requests.HTTPError`, or what the adapter raises, when the service refuses.
+    """
+    named = {"traits": traits, "traits-any": traits_any, "not-traits": not_traits, "not-traits-any": not_traits_any}
+    arguments = {name: _text(value) for name, value in (named | filters).items() if value not in (None, (), [], "")}
+    headers = {VERSION_HEADER: VERSION, "Accept": "application/json"}
+    options: dict[str, Any] = {"params": arguments, "headers": headers, "timeout": timeout}
+    if isinstance(service, str):
+        base = service.rstrip("/").removesuffix("/v1")
+        ask: Any = session if session is not None else requests
+        target, prefix = f"{base}/v1/nodes", base
+    else:
+        ask, target, prefix = service, "/nodes", ""
+    while True:
+        answer = ask.get(target, **options)
+        answer.raise_for_status()
+        page = answer.json()
+        yield from page["nodes"]
+        if "next" not in page:
+            return
+        # The link has all arguments. Its host may be one that only the service's own network knows.
+        options["params"] = None
+        parts = urlsplit(page["next"])
+        below = parts.path[parts.path.rindex("/v1/nodes") :]
+        target = f"{prefix}{below if prefix else below.removeprefix('/v1')}?{parts.query}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return str(value)
+    return ",".join(str(item) for item in value)
