@@ -1,19 +1,25 @@
 """Inspects a node: manageable -> inspecting -> manageable, or through `inspect wait` when a ramdisk answers.
 
-Guard: the node lock. Inspection only reads the hardware; ports and properties it finds are stored in
-one step that may be repeated (a MAC that exists is kept). Failure: `inspect failed` with the reason.
+Guard: the node lock. Inspection only reads the hardware; ports, volume connectors, properties and
+capabilities it finds are stored in one step that may be repeated (what exists is kept). Failure: `inspect
+failed` with the reason.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast import errors
-from holdfast.baremetal import nodes, ports, provision
+from holdfast.baremetal import connectors, nodes, ports, provision
 from holdfast.baremetal.drivers.base import Outcome
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of
+from holdfast.baremetal.task import Node
 from holdfast.db.engine import now
 from holdfast.flows.flow import NOTHING, Flow, Step, Work
+
+LOG = logging.getLogger(__name__)
 
 
 def begin(work: Work, params: NodeParams) -> None:
@@ -42,22 +48,40 @@ def inspect(work: Work, params: NodeParams) -> dict[str, Any]:
         "wait": False,
         "properties": dict(found.properties),
         "mac_addresses": list(found.mac_addresses),
+        "connectors": [list(connector) for connector in found.connectors],
+        "capabilities": dict(found.capabilities),
     }
 
 
 def store(work: Work, params: NodeParams) -> list[str]:
-    """Keeps what was found; MACs that another node has are reported, never taken from it."""
+    """Keeps what was found; what another node has is reported, never taken from it."""
     found = work.results["inspect"]
-    if found.get("properties"):
-        with nodes.working(work.services, params.node, work.generation) as task:
-            task.node.properties = {**task.node.properties, **found["properties"]}
+    with nodes.working(work.services, params.node, work.generation) as task:
+        task.node.properties = {**task.node.properties, **(found.get("properties") or {})}
+        _add_capabilities(task.node, found.get("capabilities") or {})
     taken = []
     for address in found.get("mac_addresses", []):
         try:
             ports.ensure(work.services.db, params.node, address)
         except errors.Duplicate:
-            taken.append(address)
+            taken.append(f"MAC address {address}")
+    for kind, name in found.get("connectors", []):
+        try:
+            connectors.ensure(work.services.db, params.node, kind, name)
+        except errors.Duplicate:
+            taken.append(f"connector {kind} {name}")
+        except errors.InvalidValue:
+            LOG.warning("Inspection of node %s found a %s connector that is malformed; left out", params.node, kind)
     return taken
+
+
+def _add_capabilities(node: Node, found: Mapping[str, str]) -> None:
+    """What an operator says about a capability counts more than what was found."""
+    stated = node.capabilities()
+    missing = {name: value for name, value in found.items() if name not in stated}
+    if missing:
+        text = ",".join(f"{name}:{value}" for name, value in {**stated, **missing}.items())
+        node.properties = {**node.properties, "capabilities": text}
 
 
 def finish(work: Work, params: NodeParams) -> None:
@@ -65,8 +89,8 @@ def finish(work: Work, params: NodeParams) -> None:
     values: dict[str, Any] = {} if event == "wait" else {"inspection_finished_at": now()}
     if taken := work.results["store"]:
         values["last_error"] = (
-            f"Inspection found MAC addresses that belong to another node: {', '.join(taken)}. "
-            "Delete the ports there if they are wrong."
+            f"Inspection found what belongs to another node: {', '.join(taken)}. "
+            "Delete the ports and connectors there if they are wrong."
         )
     provision.finish(work.services.db, params.node, work.lock, event, **values)
 

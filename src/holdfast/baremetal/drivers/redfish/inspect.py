@@ -12,6 +12,7 @@ from sushy.exceptions import MalformedAttributeError, ServerSideError
 from holdfast.baremetal.drivers.base import InspectInterface, Inspection
 from holdfast.baremetal.drivers.redfish.access import PROPERTIES, read_access
 from holdfast.baremetal.drivers.redfish.connection import call, if_there
+from holdfast.baremetal.drivers.redfish.initiators import volume_connectors
 from holdfast.baremetal.drivers.redfish.management import mac_addresses
 from holdfast.baremetal.task import Node, Task
 
@@ -27,6 +28,10 @@ ARCHITECTURES = {
     ProcessorArchitecture.MIPS: "mips",
 }
 BOOT_MODES = {BootSourceOverrideMode.UEFI: "uefi", BootSourceOverrideMode.LEGACY: "bios"}
+
+
+# A card with such a name can boot from that kind of volume.
+BOOT_FLAGS = {"iqn": "iscsi_boot", "wwpn": "fibre_channel_boot"}
 
 
 class RedfishInspect(InspectInterface):
@@ -53,7 +58,10 @@ def _inspect(system: Any, node: Node) -> Inspection:
         merged = {**node.capabilities(), "boot_mode": mode}
         properties["capabilities"] = ",".join(f"{key}:{value}" for key, value in merged.items())
     macs = _told(lambda system: mac_addresses(system, enabled_only=True), system)
-    return Inspection(properties, tuple(macs or ()))
+    connectors = tuple(_told(volume_connectors, system) or ())
+    found = {kind for kind, _name in connectors}
+    capabilities = {flag: "true" for kind, flag in BOOT_FLAGS.items() if kind in found}
+    return Inspection(properties, tuple(macs or ()), connectors, capabilities)
 
 
 def _cpus(system: Any) -> int | None:
