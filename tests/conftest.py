@@ -5,9 +5,12 @@ from hypothesis import settings
 from tests.application import api, either_api, shared_api, shared_either_api
 from tests.postgres import database_url, postgres_cluster, postgres_url
 from tests.service import postgres_service, service
+from tests.volumes import cinder_api, cinder_sim
 
 __all__ = [
     "api",
+    "cinder_api",
+    "cinder_sim",
     "database_url",
     "either_api",
     "postgres_cluster",
