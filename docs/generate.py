@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -10,7 +13,7 @@ from holdfast import app
 from holdfast.baremetal.flows import FLOWS
 from holdfast.baremetal.policies import RULES
 from holdfast.baremetal.versions import VERSIONS
-from holdfast.cli import states
+from holdfast.cli import ironic, main, states
 from holdfast.config import ENVIRONMENT_PREFIX, OPTIONS
 from holdfast.web import openapi
 
@@ -27,6 +30,7 @@ def pages() -> dict[str, str]:
         "api.md": _api(),
         "policies.md": _policies(),
         "configuration.md": _configuration(),
+        "cli.md": _cli(),
         "openapi.json": json.dumps(openapi.document(app.APIS), indent=1, sort_keys=True) + "\n",
     }
 
@@ -85,7 +89,34 @@ def _configuration() -> str:
     return "\n".join(lines)
 
 
-def main() -> int:
+def _cli() -> str:
+    """The help of every command, as its parser prints it."""
+    os.environ["COLUMNS"] = "110"
+    parts = [f"# Command lines\n\n{MADE}\n## holdfast\n"]
+    for name in main.COMMANDS:
+        parts += [f"### holdfast {name}\n", "```", *_help(name), "```\n"]
+    parts.append("## ironic\n\nThe commands of the specs in the older grammar.\n")
+    application = ironic.IronicApp()
+    for name, point in sorted(application.command_manager):
+        command = point.load()(application, None, cmd_name=name)
+        usage = command.get_parser(f"ironic {name}").format_usage()
+        parts += [f"### ironic {name}\n", f"{command.get_description()}\n", "```", usage.rstrip(), "```\n"]
+    return "\n".join(parts)
+
+
+def _help(name: str) -> list[str]:
+    parser = argparse.ArgumentParser(prog="holdfast")
+    commands = parser.add_subparsers()
+    importlib.import_module(f"holdfast.cli.{main.COMMANDS[name][0]}").add_parser(commands)
+    own: argparse.ArgumentParser = commands.choices[name]
+    lines = [own.format_help().rstrip()]
+    for action in own._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            lines += ["\n" + child.format_help().rstrip() for child in action.choices.values()]
+    return lines
+
+
+def write() -> int:
     HERE.mkdir(exist_ok=True)
     for name, content in pages().items():
         (HERE / name).write_text(content)
@@ -93,4 +124,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write())
