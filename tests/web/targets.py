@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from sqlalchemy import update
+
 from holdfast.app import APIS
+from holdfast.db.tables import nodes
 from holdfast.web.resources import Resource
 from holdfast.web.routes import Api, Route
 from tests.application import Application
@@ -30,6 +33,14 @@ def mac() -> str:
     return "52:54:00:" + ":".join(re.findall("..", uuid4().hex[:6]))
 
 
+def node_switched_off(api: Application) -> str:
+    """Volume connectors and targets only change while their node is off."""
+    (uuid,) = api.enrol()
+    with api.services.db.write() as connection:
+        connection.execute(update(nodes).where(nodes.c.uuid == uuid).values(power_state="power off"))
+    return uuid
+
+
 # collection: a document that creates something in it
 DOCUMENTS: dict[str, Callable[[Application], dict[str, Any]]] = {
     "/v1/nodes": lambda api: {"driver": "fake-hardware"},
@@ -37,12 +48,12 @@ DOCUMENTS: dict[str, Callable[[Application], dict[str, Any]]] = {
     "/v1/ports": lambda api: {"address": mac(), "node_uuid": api.enrol()[0]},
     "/v1/portgroups": lambda api: {"address": mac(), "node_uuid": api.enrol()[0]},
     "/v1/volume/connectors": lambda api: {
-        "node_uuid": api.enrol()[0],
+        "node_uuid": node_switched_off(api),
         "type": "iqn",
         "connector_id": f"iqn.2024-01.test:{uuid4()}",
     },
     "/v1/volume/targets": lambda api: {
-        "node_uuid": api.enrol()[0],
+        "node_uuid": node_switched_off(api),
         "volume_type": "iscsi",
         "boot_index": 0,
         "volume_id": str(uuid4()),
