@@ -110,6 +110,22 @@ def every_vif_is_where_its_port_says(_services: Services, connection: Connection
         yield f"VIF {vif} is on a port of node {uuid}, but could be attached to another node as well."
 
 
+def network_services_hold_what_the_rows_say(services: Services, connection: Connection) -> Iterator[str]:
+    """Of nodes at rest whose network interface talks to one."""
+    table = tables.nodes
+    rows = connection.execute(
+        select(table.c.uuid).where(
+            table.c.reservation.is_(None),
+            table.c.network_interface.not_in(("noop",)),
+            table.c.provision_state.in_(states.STABLE),
+            table.c.driver.in_(services.drivers.types()),
+        )
+    ).scalars()
+    for uuid in rows.all():
+        task = nodes.load_task(connection, uuid)
+        yield from services.drivers.network(task).audit(task)
+
+
 def fake_machines_are_what_the_rows_say(services: Services, connection: Connection) -> Iterator[str]:
     """Of nodes at rest. A power state that is unknown has not been read yet."""
     table = tables.nodes
@@ -134,6 +150,20 @@ def fake_machines_are_what_the_rows_say(services: Services, connection: Connecti
             yield f"Node {uuid} is {state!r} but its machine {'runs' if machine.rescued else 'lacks'} a rescue ramdisk."
 
 
+def allocations_and_nodes_agree(_services: Services, connection: Connection) -> Iterator[str]:
+    table, nodes, flows = tables.allocations, tables.nodes, tables.flows
+    live = set(connection.execute(select(flows.c.id).where(flows.c.state.in_(("running", "stuck")))).scalars())
+    rows = select(table.c.uuid, table.c.state, table.c.reservation, nodes.c.uuid.label("node"), nodes.c.instance_uuid)
+    for row in connection.execute(rows.outerjoin_from(table, nodes, nodes.c.id == table.c.node_id)):
+        if (row.state == "active") != (row.node is not None):
+            yield f"Allocation {row.uuid} is {row.state!r} and has {row.node or 'no node'}."
+        if row.node is not None and row.instance_uuid != row.uuid:
+            yield f"Allocation {row.uuid} has node {row.node}, which carries instance {row.instance_uuid}."
+        searching = row.reservation is not None and row.reservation.partition("/")[2] in live
+        if (row.state == "allocating") != searching:
+            yield f"Allocation {row.uuid} is {row.state!r} and its flow is {row.reservation}."
+
+
 CHECKS: tuple[Check, ...] = (
     every_lock_belongs_to_a_live_flow,
     every_moving_node_has_its_flow,
@@ -141,5 +171,7 @@ CHECKS: tuple[Check, ...] = (
     targets_follow_from_states,
     free_nodes_carry_nothing,
     every_vif_is_where_its_port_says,
+    network_services_hold_what_the_rows_say,
     fake_machines_are_what_the_rows_say,
+    allocations_and_nodes_agree,
 )

@@ -101,7 +101,9 @@ def remember(db: Database, ident: str, values: Mapping[str, Any]) -> None:
 
 
 def forget(connection: Connection, task: Task) -> None:
-    """Takes the instance off the node: its id, its info and marks, and its volume targets (spec 000)."""
+    """Takes the instance off the node: its id, its info and marks, its allocation, and its volume targets
+    (spec 000)."""
+    connection.execute(delete(tables.allocations).where(tables.allocations.c.node_id == task.node.id))
     connection.execute(delete(tables.volume_targets).where(tables.volume_targets.c.node_id == task.node.id))
     task.node.driver_internal_info = {
         k: v for k, v in task.node.driver_internal_info.items() if k not in _INSTANCE_MARKS

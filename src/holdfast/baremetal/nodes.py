@@ -118,6 +118,10 @@ def change(
         _check_changes(services.drivers, row, values, reset_interfaces)
         if "owner" in values:
             _require_reassignable(connection, row, may_reassign)
+        if values.get("instance_uuid", row.instance_uuid) is None and row.instance_uuid is not None:
+            _drop_allocation(connection, row)
+        if values.get("network_interface", row.network_interface) != row.network_interface:
+            _require_no_vifs(connection, row)
         if values:
             values.setdefault("updated_at", now())
             try:
@@ -127,25 +131,43 @@ def change(
         return int(row.id)
 
 
-def destroy(db: Database, conf: cfg.ConfigOpts, ident: str) -> None:
-    """Deletes a node with everything that belongs to it."""
+def destroy(services: Services, ident: str, request_id: str | None = None) -> None:
+    """Deletes a node with everything that belongs to it; by a flow, if a network service knows of it."""
+    with services.db.write() as connection:
+        row = find(connection, ident, lock=True)
+        locks.require_free(label(row), row.reservation)
+        require_deletable(services.conf, row)
+        # A driver that is not enabled any more must not keep its nodes from being deleted.
+        known = services.drivers.supports(row.driver)
+        calls_out = known and services.drivers.network(load_task(connection, ident)).calls_out
+        if not calls_out:
+            erase(connection, row.id)
+    if calls_out:
+        from holdfast.baremetal.flows import delete_node, node_work  # here, because flows import this module
+
+        services.flows.run(delete_node.DELETE, node_work.NodeParams(node=row.uuid), request_id=request_id)
+
+
+def require_deletable(conf: cfg.ConfigOpts, row: Row[Any]) -> None:
+    """Refuses to delete a node that is in use."""
     allowed = states.DELETABLE
     if conf.conductor.allow_deleting_available_nodes:
         allowed = allowed | {states.AVAILABLE}
-    with db.write() as connection:
-        row = find(connection, ident, lock=True)
-        locks.require_free(label(row), row.reservation)
-        require_unprotected(row)
-        if row.instance_uuid is not None and not row.maintenance:
-            raise errors.Associated(f"Node {label(row)} carries instance {row.instance_uuid}. Undeploy it first.")
-        if row.provision_state not in allowed and not row.maintenance:
-            raise errors.InvalidState(
-                f"Node {label(row)} cannot be deleted while it is {row.provision_state!r}. "
-                "Bring it to manageable first, or put it into maintenance."
-            )
-        # Ports refer to port groups; the cascade of the database does not order the two.
-        connection.execute(delete(tables.ports).where(tables.ports.c.node_id == row.id))
-        connection.execute(delete(nodes).where(nodes.c.id == row.id))
+    require_unprotected(row)
+    if row.instance_uuid is not None and not row.maintenance:
+        raise errors.Associated(f"Node {label(row)} carries instance {row.instance_uuid}. Undeploy it first.")
+    if row.provision_state not in allowed and not row.maintenance:
+        raise errors.InvalidState(
+            f"Node {label(row)} cannot be deleted while it is {row.provision_state!r}. "
+            "Bring it to manageable first, or put it into maintenance."
+        )
+
+
+def erase(connection: Connection, node_id: int) -> None:
+    """Removes the node's rows."""
+    # Ports refer to port groups; the cascade of the database does not order the two.
+    connection.execute(delete(tables.ports).where(tables.ports.c.node_id == node_id))
+    connection.execute(delete(nodes).where(nodes.c.id == node_id))
 
 
 def set_maintenance(db: Database, ident: str, on: bool, reason: str | None = None) -> None:
@@ -318,6 +340,27 @@ def _require_reassignable(connection: Connection, row: Row[Any], may_reassign: b
         )
 
 
+def require_deallocatable(row: Row[Any]) -> None:
+    """Whether an allocation may let go of its node: not while an instance is on it, or being put there."""
+    if row.maintenance:
+        return
+    locks.require_free(label(row), row.reservation)
+    moving = row.target_provision_state is not None and row.provision_state not in states.PATCHABLE_IN_TRANSITION
+    if moving or row.provision_state == states.ACTIVE:
+        raise errors.InvalidState(
+            f"The allocation of node {label(row)} cannot be deleted while the node is {row.provision_state!r}. "
+            "Undeploy it, or put it into maintenance."
+        )
+
+
+def _drop_allocation(connection: Connection, row: Row[Any]) -> None:
+    """An allocation lives as long as its instance is on the node."""
+    own = tables.allocations.c.node_id == row.id
+    if connection.execute(select(tables.allocations.c.id).where(own)).first() is not None:
+        require_deallocatable(row)
+        connection.execute(delete(tables.allocations).where(own))
+
+
 def _check_flag(row: Row[Any], values: dict[str, Any], flag: str, may_set: bool) -> None:
     """A flag with a reason: where it may be set, and that the reason goes with it."""
     reason = f"{flag}_reason"
@@ -356,6 +399,15 @@ def _check_changes(drivers: Drivers, row: Row[Any], values: dict[str, Any], rese
     _check_flag(row, values, "protected", row.provision_state in (states.ACTIVE, states.RESCUE))
     if "conductor_group" in values:
         values["conductor_group"] = _group(values["conductor_group"])
+
+
+def _require_no_vifs(connection: Connection, row: Row[Any]) -> None:
+    """VIFs are detached by the network interface that attached them, or never."""
+    held = connection.execute(select(tables.node_vifs.c.vif_id).where(tables.node_vifs.c.node_id == row.id)).scalar()
+    if held is not None and not row.maintenance:
+        raise errors.InvalidState(
+            f"The network interface of node {label(row)} cannot change: VIF {held} is attached. Detach it first."
+        )
 
 
 def _interfaces(drivers: Drivers, driver: str, named: Mapping[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ ANY_SCOPE = ("system", "project")
 
 _OWNER = "project_id:%(node.owner)s"
 _LESSEE = "project_id:%(node.lessee)s"
+_ALLOCATION_OWNER = "project_id:%(allocation.owner)s"
 _OWNER_SERVICE = f"(role:service and {_OWNER})"
 _OWNER_LEADERS = f"((role:admin or role:manager) and {_OWNER})"
 _LESSEE_LEADERS = f"((role:admin or role:manager) and {_LESSEE})"
@@ -82,6 +83,16 @@ GRANTS = (
         f"rule:node_owner_admin or {_LESSEE_LEADERS}",
         "Whoever may add and remove volumes of the node",
     ),
+    Rule(
+        "allocation_reader",
+        f"rule:system_reader or (role:reader and {_ALLOCATION_OWNER})",
+        "Whoever may look at the allocation: also readers of its owner",
+    ),
+    Rule(
+        "allocation_member",
+        f"rule:system_member or (role:member and {_ALLOCATION_OWNER})",
+        "Whoever may change the allocation: also members of its owner",
+    ),
     Rule("anyone_listing", "role:reader or role:service", "Whoever has a role; a list shows only what they own"),
     # Names that policy files written for Ironic refer to; none of our defaults do.
     Rule("admin_api", "role:admin or role:administrator", "The administrator role, in any scope"),
@@ -93,6 +104,7 @@ GRANTS = (
         "Members of the projects demo and baremetal",
     ),
     Rule("is_node_owner", _OWNER, "The token's project owns the node"),
+    Rule("is_allocation_owner", _ALLOCATION_OWNER, "The token's project owns the allocation"),
     Rule("is_node_lessee", _LESSEE, "The token's project leases the node"),
     Rule("public_api", "is_public_api:True", "The path needs no credentials"),
 )
@@ -109,17 +121,20 @@ _BY_GRANT: dict[str, dict[str, str]] = {
         "baremetal:port:list": "List the ports of those nodes",
         "baremetal:portgroup:list": "List the port groups of those nodes",
         "baremetal:volume:list": "List the volume connectors and targets of those nodes",
+        "baremetal:allocation:list": "List the allocations one's project owns",
     },
     "system_reader": {
         "baremetal:node:list_all": "List every node",
         "baremetal:port:list_all": "List every port",
         "baremetal:portgroup:list_all": "List every port group",
         "baremetal:volume:list_all": "List every volume connector and target",
+        "baremetal:allocation:list_all": "List every allocation",
         "baremetal:node:get:filter_threshold": "See what is hidden from those who only see their own nodes",
         "holdfast:flow:get": "List flows and see their steps",
     },
     "system_member": {
         "baremetal:node:update:owner": "Give the node to another project",
+        "baremetal:allocation:create_restricted": "Create an allocation for another project, or for none",
         "baremetal:node:update:conductor_group": "Move the node to another conductor group",
         "holdfast:flow:repair": "Retry or abandon a flow that is stuck",
     },
@@ -127,6 +142,13 @@ _BY_GRANT: dict[str, dict[str, str]] = {
         "baremetal:node:delete": "Delete any node",
         "baremetal:node:update:chassis_uuid": "Move the node to another chassis",
         "baremetal:node:vendor_passthru": "Call vendor methods of the node's driver",
+    },
+    "allocation_reader": {
+        "baremetal:allocation:get": "See an allocation",
+    },
+    "allocation_member": {
+        "baremetal:allocation:update": "Change the name and extra of an allocation",
+        "baremetal:allocation:delete": "Delete an allocation",
     },
     "node_reader": {
         "baremetal:node:get": "See the node",
@@ -229,6 +251,12 @@ _SINGLE = (
         "baremetal:volume:view_target_properties",
         "rule:system_reader or role:admin",
         "See how a volume target is reached, without secrets",
+        ANY_SCOPE,
+    ),
+    Rule(
+        "baremetal:allocation:create",
+        "rule:system_member or role:member",
+        "Create an allocation for one's own project",
         ANY_SCOPE,
     ),
     Rule("baremetal:driver:ipa_lookup", ANYBODY, "A ramdisk asks which node it runs on"),

@@ -62,6 +62,7 @@ VERSIONS: dict[Version, str] = {
         49: "Conductors; `conductor` of nodes, and the filter.",
         50: "`owner` of nodes, and the filter.",
         51: "`description` of nodes; filter `description_contains`.",
+        52: "Allocations; `allocation_uuid` of nodes, and the allocation of a node.",
     }.items()
 }
 

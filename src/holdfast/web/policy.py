@@ -136,6 +136,11 @@ def node_target(owner: str | None, lessee: str | None) -> dict[str, str | None]:
     return {"node.owner": owner, "node.lessee": lessee}
 
 
+def allocation_target(owner: str | None) -> dict[str, str | None]:
+    """An allocation as rules see it."""
+    return {"allocation.owner": owner}
+
+
 def _forbidden(rule: str) -> errors.Forbidden:
     return errors.Forbidden(f"You are not allowed to do this: it needs {rule}.")
 

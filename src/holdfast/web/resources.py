@@ -51,6 +51,8 @@ class Field:
     shown: Callable[[Any, Version], Any] | None = None
     default: Any = None
     inner: Sequence[tuple[str, Version]] = ()
+    # Only ever sent by clients: part of how the object is made, not of what it is.
+    write_only: bool = False
 
     def require_known(self, version: Version, value: Any, below: str | None = None) -> None:
         """Refuses to set what a later version brought: the field, or the key `below` it, or one in its value."""
@@ -117,7 +119,7 @@ class Resource:
         return frozenset(field.name for field in self.fields if field.patch)
 
     def visible(self, version: Version) -> list[Field]:
-        return [field for field in self.fields if field.since <= version]
+        return [field for field in self.fields if field.since <= version and not field.write_only]
 
     def sort_column(self, key: str, version: Version) -> ColumnElement[Any]:
         field = self.by_name.get(key)
@@ -136,7 +138,7 @@ class Resource:
             if name in ("", "links"):
                 continue
             field = self.by_name.get(name)
-            if field is None:
+            if field is None or field.write_only:
                 raise errors.InvalidValue(
                     f"A {self.noun} has no field {name!r}. It has: {', '.join(f.name for f in self.fields)}."
                 )

@@ -20,6 +20,13 @@ from holdfast.web.versions import Version as V
 
 T = tables.nodes.c
 CHASSIS = tables.chassis.c
+ALLOCATION_UUID = (
+    select(tables.allocations.c.uuid)
+    .where(tables.allocations.c.node_id == T.id)
+    .correlate(tables.nodes)
+    .scalar_subquery()
+    .label("allocation_uuid")
+)
 
 
 def _provision_state(value: str | None, version: V) -> str | None:
@@ -88,6 +95,7 @@ NODE = Resource(
         Field("conductor", text(255), since=V(1, 49), load=conductors.of_nodes, sort=False),
         Field("owner", text(255), T.owner, V(1, 50), create=True, patch=True),
         Field("description", text(4096), T.description, V(1, 51), create=True, patch=True),
+        Field("allocation_uuid", UUID, ALLOCATION_UUID, V(1, 52), sort=False),
         Field("power_state", text(15), T.power_state),
         Field("target_power_state", text(15), T.target_power_state),
         Field("provision_state", text(15), T.provision_state, shown=_provision_state),
@@ -319,7 +327,7 @@ def update(request: Request) -> Reply:
 
 
 def destroy(request: Request) -> Reply:
-    nodes.destroy(request.services.db, request.services.conf, request.subject.uuid)
+    nodes.destroy(request.services, request.subject.uuid, request.id)
     return Reply(204)
 
 

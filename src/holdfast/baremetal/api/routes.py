@@ -8,6 +8,7 @@ import msgspec
 
 from holdfast import errors
 from holdfast.baremetal.api import (
+    allocations,
     bios,
     chassis,
     conductors,
@@ -225,6 +226,7 @@ ROUTES: list[Route] = [
     *portgroups.ROUTES,
     *chassis.ROUTES,
     *conductors.ROUTES,
+    *allocations.ROUTES,
     *volume.ROUTES,
     *connectors.ROUTES,
     *targets.ROUTES,

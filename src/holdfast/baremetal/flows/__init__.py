@@ -7,8 +7,13 @@ from typing import Any
 from holdfast.baremetal.flows import (
     abort_node,
     adopt_node,
+    allocate_node,
+    attach_vif,
+    change_port,
     clean_node,
+    delete_node,
     deploy_node,
+    detach_vif,
     inspect_node,
     manage_node,
     rescue_node,
@@ -35,6 +40,11 @@ _ALL: tuple[Flow[Any], ...] = (
     abort_node.ABORT,
     set_power_state.SET_POWER,
     set_boot_device.SET_BOOT_DEVICE,
+    attach_vif.ATTACH,
+    detach_vif.DETACH,
+    change_port.CHANGE,
+    delete_node.DELETE,
+    allocate_node.ALLOCATE,
 )
 
 FLOWS = Registry()
