@@ -23,7 +23,9 @@ from bench.workloads import WORKLOADS, Workload, render
 
 NEWEST_MINOR = 46
 LEVELS = (1, 16)
+FEWEST = 4
 GENERATOR_LIMIT = 0.8
+BUSY_CORES = 0.2
 
 Samples = dict[tuple[str, int, str], list[Figures]]
 
@@ -41,7 +43,7 @@ class Plan:
 
     def count(self, workload: Workload, concurrency: int, nodes: int) -> int:
         """Requests in a batch: enough to keep all connections busy, never two for one node."""
-        return min(nodes, max(concurrency, workload.requests // self.divisor))
+        return min(nodes, max(concurrency, FEWEST, workload.requests // self.divisor))
 
 
 FULL = Plan("full", rounds=5, divisor=1, cold_starts=3)
@@ -67,6 +69,7 @@ def compare(options: Options) -> Report:
     """Run everything; no process that this starts is left when it returns or fails."""
     began = time.monotonic()
     about = {"date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M} UTC", **machine.description()}
+    bystanders = machine.Bystanders()
     with contextlib.ExitStack() as stack:
         services = prepare(options, stack)
         for service in services:
@@ -77,15 +80,19 @@ def compare(options: Options) -> Report:
         samples, notes = measure_in_turns(services, workloads, options, began)
         for service in services:
             upkeep[service.name].bytes_after = service.resident_bytes()
+        others = bystanders.cores()
     lines = best_lines(samples, workloads, options.services)
     about |= {service.name: service.settings.version for service in services}
     about |= {
         "fleet": f"{options.nodes:,} nodes",
         "database": {"sqlite": "SQLite", "postgresql": "PostgreSQL"}[options.database],
         "API version": f"1.{minor}",
+        "other processes": f"{others:.2f} cores busy on average during the run",
         "plan": f"{options.plan.name}, best of {max(map(len, samples.values()))} rounds",
     }
     notes += failures(lines) + limited_by_generator(lines)
+    if others > BUSY_CORES:
+        notes.append(f"other processes kept {others:.1f} cores busy: only CPU times and memory can be relied on")
     return Report(about, lines, upkeep, notes)
 
 

@@ -5,14 +5,33 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import time
 from pathlib import Path
 
-from bench import ROOT
+from bench import ROOT, process_tree
 
 
 def description() -> dict[str, str]:
-    """Source revision, processor, memory, kernel, and how busy the machine was before the run."""
-    return {"revision": _revision(), "machine": _hardware(), "load before": _load()}
+    """Source revision, processor, memory and kernel."""
+    return {"revision": _revision(), "machine": _hardware()}
+
+
+class Bystanders:
+    """How much CPU the processes of this machine use that have nothing to do with the run."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._before = self._cpu_seconds()
+
+    def cores(self) -> float:
+        """Cores that they have kept busy since this object was made, on average."""
+        return (self._cpu_seconds() - self._before) / (time.monotonic() - self._began)
+
+    def _cpu_seconds(self) -> float:
+        """proc_stat(5): the whole machine's user, nice, system, irq and softirq time, without our tree's."""
+        ticks = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+        everything = sum(ticks[:3]) + sum(ticks[5:7])
+        return everything / process_tree.TICKS_PER_SECOND - process_tree.cpu_seconds(os.getpid())
 
 
 def _revision() -> str:
@@ -33,10 +52,6 @@ def _processor() -> str:
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.machine()
-
-
-def _load() -> str:
-    return f"{os.getloadavg()[0]:.2f} processes, average of one minute"
 
 
 def _git(*arguments: str) -> str:

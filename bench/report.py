@@ -78,7 +78,7 @@ Table = list[list[str]]
 
 
 def requests_table(report: Report) -> Table:
-    """Header and rows: each workload at each level of concurrency."""
+    """Header and rows: each workload at each level of concurrency. Heads may have two lines."""
     header = ["request", "at once"]
     for metric in METRICS:
         header += _heads(metric.title, report.services, metric.ratio)
@@ -95,18 +95,22 @@ def upkeep_table(report: Report) -> Table:
 
 
 def as_text(table: Table) -> str:
-    """Columns aligned for a terminal, the first to the left."""
-    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
+    """Columns aligned for a terminal, the first to the left; the header takes two lines."""
+    header, *rows = table
+    upper, lower = zip(*(cell.rpartition("\n")[::2] for cell in header), strict=True)
+    lines = [upper, lower, *rows] if any(upper) else [lower, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in table
+        "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
+        for line in lines
     )
 
 
 def as_markdown(table: Table) -> str:
     header, *rows = table
     rule = ["---", *["---:"] * (len(header) - 1)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [header, rule, *rows])
+    lines = [[cell.replace("\n", " ") for cell in header], rule, *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def printed(report: Report) -> str:
@@ -153,7 +157,7 @@ def number(value: float | None) -> str:
 
 
 def _heads(title: str, services: Sequence[str], ratio: bool) -> list[str]:
-    heads = [f"{title} {name}".strip() for name in services]
+    heads = [f"{title}\n{name}".strip() for name in services]
     return [*heads, "×"] if ratio and len(services) > 1 else heads
 
 

@@ -1,20 +1,14 @@
-"""The table of workloads, and the figures and tables made of it."""
+"""The table of workloads, the fleet, and the best of several rounds."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import os
-import subprocess
-import sys
-import time
 
 import pytest
 
-from bench import fleet, process_tree
-from bench.chart import ratio_chart
+from bench import fleet
 from bench.measure import Figures
-from bench.report import number
 from bench.workloads import WORKLOADS, Workload, render
 
 NODES = [fleet.node_uuid(n) for n in range(3)]
@@ -60,41 +54,3 @@ def test_the_best_of_each_figure_counts_and_failures_add_up() -> None:
     one = Figures(1.0, 10.0, 5.0, 9.0, 100, 0.1, 50, 2, "409")
     other = Figures(2.0, 20.0, 4.0, 10.0, 100, 0.2, 50, 0, "")
     assert Figures.best([other, one]) == Figures(1.0, 20.0, 4.0, 9.0, 100, 0.2, 100, 2, "409")
-
-
-def test_cpu_time_and_memory_include_children() -> None:
-    child = "import time\nwhile time.process_time() < 0.2: pass\nprint(flush=True)\nimport sys; sys.stdin.read()"
-    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    with subprocess.Popen(
-        [sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        assert len(process_tree.members(process.pid)) == 2
-        assert process_tree.cpu_seconds(process.pid) >= 0.2
-        assert process_tree.resident_bytes(process.pid) > 1 << 20
-        process.terminate()
-
-
-def test_only_processes_of_the_tree_are_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
-        (member,) = process_tree.members(process.pid)
-        stranger = process_tree.Process(member.pid, member.started - 1, member.parent, 0.0)
-        process_tree.kill_remaining([stranger])
-        time.sleep(0.1)
-        assert process.poll() is None
-        process_tree.kill_remaining([member])
-        assert process.wait(5) == -9
-    assert process_tree.members(os.getpid())
-
-
-@pytest.mark.parametrize(("value", "text"), [(1234.5, "1,234"), (99.94, "99.9"), (9.876, "9.88"), (0.4, "0.40")])
-def test_numbers_have_three_digits(value: float, text: str) -> None:
-    assert number(value) == text
-
-
-def test_bars_of_the_chart_are_in_proportion() -> None:
-    chart = ratio_chart("CPU & time", [("show", 40.0, "4 → 0.1 ms"), ("list", 10.0, "10 → 1 ms")])
-    assert 'width="378.0"' in chart
-    assert 'width="94.5"' in chart
-    assert "CPU &amp; time" in chart
