@@ -101,6 +101,23 @@ _API = [
         help="Answer ramdisk lookups only for nodes in a state in which a ramdisk is expected.",
     ),
     cfg.IntOpt("ramdisk_heartbeat_timeout", default=300, min=1, help="Seconds a ramdisk may stay silent."),
+    cfg.StrOpt(
+        "ramdisk_host",
+        help="Address on the provisioning network to serve ramdisks on. Set it and ramdisk_port, and lookup, "
+        "heartbeat and inspection are answered there only, and nothing else is.",
+    ),
+    cfg.PortOpt("ramdisk_port", help="The port of that."),
+    cfg.FloatOpt(
+        "ramdisk_rate_limit",
+        default=20.0,
+        min=0,
+        help="Requests a second that one address may send to the endpoints for ramdisks; 0: any number. "
+        "This machine's own addresses (a proxy, say) are not limited.",
+    ),
+    cfg.IntOpt("ramdisk_rate_burst", default=200, min=1, help="Requests it may send at once before that counts."),
+    cfg.IntOpt(
+        "max_json_body_size_inspection", default=8192, min=1, help="Largest report of an inspection ramdisk, in KiB."
+    ),
 ]
 
 _DATABASE = [
@@ -202,6 +219,42 @@ _BOOT = [
     cfg.IntOpt("restart_delay", default=30, min=1, max=3600, help="Seconds after such a report until it starts over."),
 ]
 
+_AGENT = [
+    cfg.StrOpt(
+        "api_url",
+        help="The bare-metal API as ramdisks reach it, as http://10.0.0.1:6385/baremetal. "
+        "Unset: where it listens for them, or [api] public_endpoint.",
+    ),
+    cfg.ListOpt(
+        "callback_networks",
+        default=[],
+        help="Networks in which ramdisks may be called back, as 10.0.0.0/24. "
+        "Empty: any address but loopback, link-local, multicast and the like.",
+    ),
+    cfg.BoolOpt("require_tls", default=False, help="Refuse ramdisks that cannot be called back over https."),
+    cfg.IntOpt("command_timeout", default=60, min=1, help="Seconds to wait for one answer of a ramdisk."),
+    cfg.IntOpt("command_attempts", default=3, min=1, help="Tries to reach a ramdisk before giving up."),
+    cfg.IntOpt("power_off_wait", default=30, min=0, help="Seconds a ramdisk has to shut down by itself."),
+    cfg.ListOpt(
+        "image_roots",
+        default=[],
+        help="Directories from which images given as file:// are taken. Empty: no such images.",
+    ),
+    cfg.IntOpt("image_check_timeout", default=30, min=1, help="Seconds to wait for the first bytes of an image."),
+    cfg.IntOpt("script_timeout", default=600, min=0, help="Seconds from power on to the boot script; 0: any."),
+    cfg.IntOpt("lookup_timeout", default=1200, min=0, help="Seconds from power on to the ramdisk's lookup; 0: any."),
+    cfg.IntOpt("first_heartbeat_timeout", default=300, min=0, help="Seconds from there to its heartbeat; 0: any."),
+    cfg.IntOpt("image_timeout", default=7200, min=0, help="Seconds an image may take to be written; 0: any."),
+    *[
+        cfg.IntOpt(
+            f"{step}_priority",
+            min=0,
+            help=f"Priority of the ramdisk's clean step {step}; 0 turns it off, unset leaves it to the ramdisk.",
+        )
+        for step in ("erase_devices", "erase_devices_metadata")
+    ],
+]
+
 _CINDER = [
     cfg.StrOpt(
         "auth_type",
@@ -297,6 +350,7 @@ OPTIONS: dict[str, list[cfg.Opt]] = {
     "ipmi": _IPMI,
     "fake": _FAKE,
     "boot": _BOOT,
+    "agent": _AGENT,
     "cinder": _CINDER,
     "tgt": _TGT,
     "neutron": _NEUTRON,

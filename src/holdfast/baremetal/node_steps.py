@@ -14,21 +14,31 @@ import msgspec
 from sqlalchemy import update
 
 from holdfast import errors
-from holdfast.baremetal import nodes
-from holdfast.baremetal.drivers.base import Outcome
+from holdfast.baremetal import boot_progress, nodes
+from holdfast.baremetal.drivers.base import NodeStep, Outcome
 from holdfast.baremetal.task import Task
 from holdfast.db import tables
 from holdfast.services import Services
 
+# In place of a list: whatever runs by itself.
+AUTOMATIC = "automatic"
 
-def automatic(services: Services, task: Task, phase: str) -> list[dict[str, Any]]:
+
+def automatic(services: Services, task: Task, phase: str, in_ramdisk: Sequence[NodeStep] = ()) -> list[dict[str, Any]]:
     """Every step of the phase that runs by itself, in order."""
-    return [step.document() for step in services.drivers.steps(task, phase) if step.priority > 0]
+    offered = services.drivers.steps(task, phase, in_ramdisk)
+    return [step.document() for step in offered if step.priority > 0]
 
 
-def requested(services: Services, task: Task, phase: str, steps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The steps somebody asked for, checked against what the node's interfaces offer."""
-    offered = {(s.interface, s.step): s for s in services.drivers.steps(task, phase)}
+def requested(
+    services: Services,
+    task: Task,
+    phase: str,
+    steps: Sequence[Mapping[str, Any]],
+    in_ramdisk: Sequence[NodeStep] = (),
+) -> list[dict[str, Any]]:
+    """The steps somebody asked for, checked against what the node's interfaces, and its ramdisk, offer."""
+    offered = {(s.interface, s.step): s for s in services.drivers.steps(task, phase, in_ramdisk)}
     chosen = []
     for wanted in steps:
         step = offered.get((wanted["interface"], wanted["step"]))
@@ -60,20 +70,62 @@ def prepare(services: Services, node: str, phase: str, steps: list[dict[str, Any
         }
 
 
+def postpone(
+    services: Services, node: str, phase: str, wanted: Sequence[Mapping[str, Any]] | None, generation: int
+) -> None:
+    """Leaves the choice until the ramdisk is up: it has steps of its own. `wanted` None: those that run by
+    themselves."""
+    with nodes.working(services, node, generation) as task:
+        task.node.driver_internal_info = {
+            **task.node.driver_internal_info,
+            f"{phase}_steps": [],
+            f"{phase}_step_index": 0,
+            f"{phase}_steps_wanted": AUTOMATIC if wanted is None else list(wanted),
+        }
+
+
+def _choose_now(services: Services, node: str, phase: str, generation: int) -> bool:
+    """Makes up for a postponed choice; False while the ramdisk has not called."""
+    with nodes.working(services, node, generation) as task:
+        info = dict(task.node.driver_internal_info)
+        in_ramdisk = services.drivers.deploy(task).ramdisk_steps(task, phase)
+        if in_ramdisk is None:
+            return False
+        wanted = info.pop(f"{phase}_steps_wanted")
+        if wanted == AUTOMATIC:
+            info[f"{phase}_steps"] = automatic(services, task, phase, in_ramdisk)
+        else:
+            info[f"{phase}_steps"] = requested(services, task, phase, wanted, in_ramdisk)
+        task.node.driver_internal_info = info
+    return True
+
+
+def _execute(services: Services, task: Task, phase: str, step: Mapping[str, Any]) -> Outcome:
+    """By the interface that offers it, or else by the ramdisk."""
+    interface = services.drivers.all(task).get(step["interface"])
+    own = interface is not None and any(offered.step == step["step"] for offered in interface.steps(phase))
+    if interface is not None and (own or not services.drivers.deploy(task).asks_ramdisk):
+        return interface.execute_step(task, step)
+    return services.drivers.deploy(task).execute_ramdisk_step(task, phase, step)
+
+
 def run(services: Services, node: str, phase: str, generation: int) -> Outcome:
     """Runs the rest of the list. `WAIT` means the current step goes on in the ramdisk."""
     while True:
         with services.db.read() as connection:
             task = nodes.load_task(connection, node, generation)
         info = task.node.driver_internal_info
+        if f"{phase}_steps_wanted" in info:
+            if not _choose_now(services, node, phase, generation):
+                return Outcome.WAIT
+            continue
         steps, index = info.get(f"{phase}_steps") or [], info.get(f"{phase}_step_index") or 0
         if index >= len(steps):
             return Outcome.DONE
         step = steps[index]
         _show(services, task, phase, step)
         with nodes.working(services, node, generation) as task:
-            interface = services.drivers.all(task)[step["interface"]]
-            if interface.execute_step(task, step) is Outcome.WAIT:
+            if _execute(services, task, phase, step) is Outcome.WAIT:
                 return Outcome.WAIT
             task.node.driver_internal_info = {
                 **task.node.driver_internal_info,
@@ -86,8 +138,8 @@ def forget(services: Services, node: str, phase: str, generation: int) -> None:
     with nodes.working(services, node, generation) as task:
         task.node.driver_internal_info = {
             key: value
-            for key, value in task.node.driver_internal_info.items()
-            if key not in (f"{phase}_steps", f"{phase}_step_index", "agent_url")
+            for key, value in boot_progress.forgotten(task.node.driver_internal_info).items()
+            if key not in (f"{phase}_steps", f"{phase}_step_index", f"{phase}_steps_wanted")
         }
     _show(services, task, phase, {})
 

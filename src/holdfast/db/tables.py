@@ -105,6 +105,8 @@ nodes = Table(
     Column("target_provision_state", String(15)),
     Column("provision_updated_at", TIME),
     Column("last_error", Text),
+    # When its ramdisk called, until a flow has looked at it
+    Column("heartbeat_pending", TIME),
     Column("inspection_started_at", TIME),
     Column("inspection_finished_at", TIME),
     _json("clean_step"),
@@ -223,6 +225,16 @@ bios_settings = Table(
     Column("name", String(255), primary_key=True),
     Column("value", Text),
     *_times(),
+)
+
+# What the last inspection ramdisk reported of a node.
+node_inventories = Table(
+    "node_inventories",
+    metadata,
+    Column("node_id", ForeignKey("nodes.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("created_at", TIME, nullable=False),
+    _json("inventory"),
+    _json("plugin_data"),
 )
 
 # Who asked for a node, and which one it got. A node has one allocation at most, and goes with it.

@@ -54,6 +54,8 @@ class NodeStep:
     abortable: bool = False
     argsinfo: Mapping[str, Mapping[str, Any]] | None = None
     requires_ramdisk: bool = True
+    # The machine must be restarted after it, before the next step.
+    reboot_requested: bool = False
 
     def document(self, args: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The step as the API shows it."""
@@ -63,6 +65,7 @@ class NodeStep:
             "priority": self.priority,
             "abortable": self.abortable,
             "args": dict(args or {}),
+            **({"reboot_requested": True} if self.reboot_requested else {}),
         }
 
 
@@ -210,6 +213,8 @@ class BootInterface(Interface):
 
 class DeployInterface(Interface):
     kind = "deploy"
+    # True: further clean steps are known, and run, only while the node's ramdisk is up.
+    asks_ramdisk: ClassVar[bool] = False
 
     def prepare(self, task: Task) -> None:
         """Before the deploy steps: networks, volumes, boot files."""
@@ -227,6 +232,14 @@ class DeployInterface(Interface):
         return Outcome.DONE
 
     def tear_down_cleaning(self, task: Task) -> None: ...
+
+    def ramdisk_steps(self, task: Task, phase: str) -> list[NodeStep] | None:
+        """The steps that the ramdisk offers; None while it has not called."""
+        return []
+
+    def execute_ramdisk_step(self, task: Task, phase: str, step: Mapping[str, Any]) -> Outcome:
+        """Runs one of them, or looks how it is doing: called again after every heartbeat until it is done."""
+        raise self._unsupported("steps in a ramdisk")
 
     def heartbeat(self, task: Task, callback_url: str, agent_version: str | None = None, **more: Any) -> None:
         """Records a sign of life of the node's ramdisk. Not abstract: some drivers have no ramdisk (spec 004)."""
@@ -254,6 +267,12 @@ class InspectInterface(Interface):
     def inspect_hardware(self, task: Task) -> Inspection | Outcome:
         """Looks at the hardware; `Outcome.WAIT` when the answer comes later from a ramdisk."""
         raise self._unsupported("inspection")
+
+    def continue_inspection(
+        self, task: Task, inventory: Mapping[str, Any] | None, plugin_data: Mapping[str, Any]
+    ) -> Inspection | Outcome:
+        """Goes on when the ramdisk called; `inventory` is what it reported in this inspection, if it did."""
+        return self.inspect_hardware(task)
 
     def abort(self, task: Task) -> None:
         raise self._unsupported("aborting an inspection")

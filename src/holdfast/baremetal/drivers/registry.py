@@ -182,9 +182,12 @@ class Drivers:
         """Every interface of the node, by kind."""
         return {kind: self._of(task, base) for kind, base in KINDS.items()}
 
-    def steps(self, task: Task, phase: str) -> list[NodeStep]:
-        """What the node can do in a phase ("clean" or "deploy"), in the order it would be done."""
+    def steps(self, task: Task, phase: str, in_ramdisk: Iterable[NodeStep] = ()) -> list[NodeStep]:
+        """What the node can do in a phase ("clean" or "deploy"), in the order it would be done. A step that
+        an interface has wins over one of the same name that its ramdisk offers."""
         offered = [step for interface in self.all(task).values() for step in interface.steps(phase)]
+        own = {(step.interface, step.step) for step in offered}
+        offered += [step for step in in_ramdisk if (step.interface, step.step) not in own]
         return sorted(offered, key=lambda step: (-step.priority, STEP_RANK.get(step.interface, len(STEP_RANK))))
 
     def _of(self, task: Task, base: type[I]) -> I:

@@ -41,12 +41,15 @@ def choose_steps(work: Work, params: CleanParams) -> int:
     services = work.services
     with services.db.read() as connection:
         task = nodes.load_task(connection, params.node, work.generation)
-    if params.steps is not None:
-        steps = node_steps.requested(services, task, "clean", params.steps)
-    elif _is_automatic(services, task):
-        steps = node_steps.automatic(services, task, "clean")
-    else:
+    if params.steps is None and not _is_automatic(services, task):
         steps = []
+    elif services.drivers.deploy(task).asks_ramdisk:
+        node_steps.postpone(services, params.node, "clean", params.steps, work.generation)
+        return 1
+    elif params.steps is not None:
+        steps = node_steps.requested(services, task, "clean", params.steps)
+    else:
+        steps = node_steps.automatic(services, task, "clean")
     node_steps.prepare(services, params.node, "clean", steps, work.generation)
     return len(steps)
 
