@@ -11,10 +11,11 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import msgspec
 from sqlalchemy import or_, select, update
 
 from holdfast import errors, secrets
-from holdfast.baremetal import nodes, states
+from holdfast.baremetal import boot_progress, nodes, states
 from holdfast.baremetal.flows import set_power_state
 from holdfast.db.engine import ago, now
 from holdfast.db.tables import nodes as table
@@ -116,6 +117,9 @@ def _seen(services: Services, uuid: str, recorded: str | None, seen: str | None)
         if seen is not None and seen != recorded and not force:
             LOG.warning("Node %s is %r, not %r as recorded; recording it", uuid, seen, recorded)
             values.update(power_state=seen, updated_at=now())
+            if seen == states.POWER_OFF:
+                info = boot_progress.forgotten(msgspec.json.decode(row.driver_internal_info))
+                values["driver_internal_info"] = msgspec.json.encode(info).decode()
         if any(getattr(row, name) != value for name, value in values.items()):
             connection.execute(update(table).where(table.c.id == row.id).values(**values))
     if seen is not None and seen != recorded and force:

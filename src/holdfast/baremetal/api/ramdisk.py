@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from holdfast import errors
 from holdfast.baremetal import ramdisk
 from holdfast.baremetal.api.nodes import NODE, ident
@@ -19,6 +21,20 @@ SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
 class HeartbeatRequest(Strict):
     callback_url: str
     agent_version: str | None = None
+    agent_token: str | None = None
+    agent_verify_ca: str | None = None
+    agent_status: str | None = None
+    agent_status_message: str | None = None
+
+
+# What heartbeats may say, and since when.
+SAID_SINCE = {
+    "agent_version": V(1, 36),
+    "agent_verify_ca": V(1, 68),
+    "agent_status": V(1, 72),
+    "agent_status_message": V(1, 72),
+}
+TOKENS = V(1, 62)
 
 
 def lookup(request: Request) -> Reply:
@@ -28,18 +44,21 @@ def lookup(request: Request) -> Reply:
         raise errors.BadRequest("A lookup needs node_uuid, or addresses with at least one MAC address.")
     services = request.services
     uuid = ramdisk.find(services.db, node_uuid, addresses, restrict=services.conf.api.restrict_lookup)
+    token = ramdisk.issue_token(services.db, uuid) if request.version >= TOKENS else None
     plan = NODE.plan([NODE.by_name[name] for name in SHOWN], request.version, full=False)
     with services.db.read() as connection:
         node = lists.show(connection, plan, tables.nodes.c.uuid == uuid, request.base, "The node could not be found.")
-    return Reply(document={"node": node, "config": _config(services.conf.api.ramdisk_heartbeat_timeout)})
+    return Reply(document={"node": node, "config": _config(services.conf.api.ramdisk_heartbeat_timeout, token)})
 
 
 def heartbeat(request: Request) -> Reply:
     body: HeartbeatRequest = request.body
-    if body.agent_version is not None and request.version < V(1, 36):
-        raise errors.InvalidValue("agent_version needs API version 1.36 or later.")
+    for name, since in SAID_SINCE.items():
+        if getattr(body, name) is not None and request.version < since:
+            raise errors.InvalidValue(f"{name} needs API version {since} or later.")
+    beat = ramdisk.Beat(**msgspec.structs.asdict(body))
     try:
-        ramdisk.heartbeat(request.services, ident(request), body.callback_url, body.agent_version)
+        ramdisk.heartbeat(request.services, ident(request), beat, token_required=request.version >= TOKENS)
     except errors.HoldfastError:
         metrics.HEARTBEATS.labels("refused").inc()
         raise
@@ -47,11 +66,11 @@ def heartbeat(request: Request) -> Reply:
     return Reply(202)
 
 
-def _config(heartbeat_timeout: int) -> dict[str, object]:
+def _config(heartbeat_timeout: int, token: str | None) -> dict[str, object]:
     return {
         "heartbeat_timeout": heartbeat_timeout,
-        "agent_token": None,
-        "agent_token_required": False,
+        "agent_token": token,
+        "agent_token_required": True,
         "metrics": {
             "backend": "noop",
             "prepend_host": False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy import update
 
-from holdfast.baremetal import locks, nodes, provision, states
+from holdfast.baremetal import boot_progress, locks, nodes, provision, states
 from holdfast.baremetal.drivers.base import Outcome
 from holdfast.baremetal.task import Task
 from holdfast.db import tables
@@ -56,6 +56,8 @@ def power(work: Work, task: Task, state: str) -> None:
     interface = work.services.drivers.power(task)
     if task.node.power_state != state or interface.get_power_state(task) != state:
         interface.set_power_state(task, state)
+    if state == states.POWER_OFF:
+        task.node.driver_internal_info = boot_progress.forgotten(task.node.driver_internal_info)
     record_power(work, task, state)
 
 

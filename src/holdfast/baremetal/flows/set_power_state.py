@@ -8,7 +8,7 @@ A failure leaves the record as the hardware last told it, with the reason in `la
 from __future__ import annotations
 
 from holdfast import errors
-from holdfast.baremetal import locks, nodes, states
+from holdfast.baremetal import boot_progress, locks, nodes, states
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, node_of, record_power
 from holdfast.db.engine import now
 from holdfast.flows.flow import NOTHING, Flow, Step, Work
@@ -63,8 +63,14 @@ def change(work: Work, params: PowerParams) -> None:
     conf = services.conf.conductor
     soft = params.target in (states.SOFT_POWER_OFF, states.SOFT_REBOOT)
     timeout = params.timeout or (conf.soft_power_off_timeout if soft else conf.power_state_change_timeout)
+    if params.target in (states.REBOOT, states.SOFT_REBOOT):
+        # Before, not after: the ramdisk that boots next may be faster than we are.
+        with nodes.working(services, params.node, work.generation) as task:
+            task.node.driver_internal_info = boot_progress.forgotten(task.node.driver_internal_info)
     with nodes.working(services, params.node, work.generation) as task:
         power = services.drivers.power(task)
+        if states.POWER_TARGETS[params.target] == states.POWER_OFF:
+            task.node.driver_internal_info = boot_progress.forgotten(task.node.driver_internal_info)
         if params.target in (states.REBOOT, states.SOFT_REBOOT):
             power.reboot(task, timeout, soft=soft)
         else:
