@@ -13,10 +13,11 @@ from pathlib import Path
 
 from bench import BenchError
 
-BINARIES = Path("/usr/lib/postgresql/15/bin")
+PACKAGES = Path("/usr/lib/postgresql")
 READY_SECONDS = 30
 STOP_SECONDS = 30
 FAST_SHUTDOWN = signal.SIGINT
+IMMEDIATE_SHUTDOWN = signal.SIGQUIT
 
 # The server refuses to run as root: root hands it to the user that Debian's package made for it.
 OWNER = "postgres" if os.geteuid() == 0 else None
@@ -25,16 +26,15 @@ OWNER = "postgres" if os.geteuid() == 0 else None
 @contextmanager
 def server(directory: Path, databases: list[str]) -> Iterator[dict[str, str]]:
     """Run a server with empty `databases` in `directory`; gives each one's SQLAlchemy URL."""
-    if not BINARIES.is_dir():
-        raise BenchError(f"PostgreSQL is not installed: {BINARIES} is missing")
-    directory.mkdir(parents=True)
+    binaries = _newest_binaries()
+    directory.mkdir(mode=0o700, parents=True)
     if OWNER:
         shutil.chown(directory, OWNER, OWNER)
     data = directory / "data"
-    _run("initdb", "--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8")
+    _run(binaries / "initdb", "--pgdata", data, "--username", "postgres", "--auth", "trust", "--encoding", "UTF8")
     with (directory / "server.log").open("wb") as log:
         process = subprocess.Popen(
-            [BINARIES / "postgres", "-D", data, "-c", "listen_addresses=", "-k", directory],
+            [binaries / "postgres", "-D", data, "-c", "listen_addresses=", "-k", directory],
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -43,28 +43,44 @@ def server(directory: Path, databases: list[str]) -> Iterator[dict[str, str]]:
             extra_groups=[] if OWNER else None,
         )
     try:
-        _wait_until_ready(directory)
+        _wait_until_ready(binaries, directory)
         for name in databases:
-            _run("createdb", "--host", directory, "--username", "postgres", name)
+            _run(binaries / "createdb", "--host", directory, "--username", "postgres", name)
         yield {name: f"postgresql+psycopg://postgres@/{name}?host={directory}" for name in databases}
     finally:
-        process.send_signal(FAST_SHUTDOWN)
-        process.wait(STOP_SECONDS)
+        _stop(process)
 
 
-def _wait_until_ready(directory: Path) -> None:
+def _wait_until_ready(binaries: Path, directory: Path) -> None:
     deadline = time.monotonic() + READY_SECONDS
     while True:
         try:
-            return _run("pg_isready", "--host", directory)
+            return _run(binaries / "pg_isready", "--host", directory)
         except BenchError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
-def _run(program: str, *arguments: object) -> None:
-    command = [str(BINARIES / program), *map(str, arguments)]
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(FAST_SHUTDOWN)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.send_signal(IMMEDIATE_SHUTDOWN)
+        process.wait()
+
+
+def _newest_binaries() -> Path:
+    """Where Debian puts the programs of the newest major version that is installed."""
+    versions = [int(entry.name) for entry in PACKAGES.glob("[0-9]*") if (entry / "bin" / "postgres").exists()]
+    if not versions:
+        raise BenchError(f"PostgreSQL is not installed: {PACKAGES} has no server")
+    return PACKAGES / str(max(versions)) / "bin"
+
+
+def _run(program: Path, *arguments: object) -> None:
+    command = [str(program), *map(str, arguments)]
     done = subprocess.run(
         command,
         capture_output=True,
@@ -75,4 +91,4 @@ def _run(program: str, *arguments: object) -> None:
         extra_groups=[] if OWNER else None,
     )
     if done.returncode != 0:
-        raise BenchError(f"{program} failed: {done.stderr.strip() or done.stdout.strip()}")
+        raise BenchError(f"{program.name} failed: {done.stderr.strip() or done.stdout.strip()}")
