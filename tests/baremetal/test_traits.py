@@ -8,6 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from holdfast.baremetal import locks, nodes
+from holdfast.baremetal.drivers.base import Inspection
+from holdfast.baremetal.drivers.fake.inspect import FakeInspect
 from holdfast.db import tables
 from tests.application import Application
 
@@ -240,3 +242,20 @@ def test_instance_traits_must_be_a_list_of_names(shared_api: Application, wanted
     verdict = shared_api.send("GET", f"/v1/nodes/{node}/validate")["deploy"]
     assert verdict["result"] is False
     assert "list" in verdict["reason"]
+
+
+# Inspection
+
+
+def test_inspection_adds_the_traits_it_finds(
+    shared_api: Application, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = shared_api.enrol(state="manageable")[0]
+    shared_api.send("PUT", f"/v1/nodes/{node}/traits", {"traits": [*many(47), "HW_CPU_X86_VMX"]})
+    found = ("HW_CPU_X86_VMX", "not a trait", "HW_CPU_X86_AESNI", "HW_CPU_X86_AVX", "HW_CPU_X86_AVX2")
+    monkeypatch.setattr(FakeInspect, "inspect_hardware", lambda *_: Inspection(traits=found))
+    shared_api.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "inspect"})
+    shared_api.settle(node, "manageable")
+    kept = set(shared_api.send("GET", f"/v1/nodes/{node}/traits")["traits"]) - set(many(47))
+    assert kept == {"HW_CPU_X86_VMX", "HW_CPU_X86_AESNI", "HW_CPU_X86_AVX"}
+    assert "left out: not a trait, HW_CPU_X86_AVX2" in caplog.text

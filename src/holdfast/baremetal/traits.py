@@ -85,6 +85,19 @@ def add(db: Database, node: str, names: Iterable[str]) -> None:
         _insert(connection, row.id, wanted - before)
 
 
+def add_found(db: Database, node: str, names: Iterable[str]) -> list[str]:
+    """Adds what inspection found, as far as there is room. Returns what was left out: what did not fit,
+    and what is no trait."""
+    found = list(dict.fromkeys(names))
+    wanted = [name for name in found if is_valid(name)]
+    with db.write() as connection:
+        row = nodes.find(connection, node, lock=True)
+        before = set(of_node(connection, row.id))
+        new = [name for name in wanted if name not in before][: max(0, MOST - len(before))]
+        _insert(connection, row.id, set(new))
+    return [name for name in found if name not in before and name not in new]
+
+
 def remove(db: Database, node: str, name: str) -> None:
     with db.write() as connection:
         row = nodes.find(connection, node, lock=True)

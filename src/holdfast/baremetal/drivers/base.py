@@ -253,12 +253,14 @@ class DeployInterface(Interface):
 @dataclass(frozen=True)
 class Inspection:
     """What inspection found: properties to merge into the node, the MAC addresses of its NICs, its volume
-    connectors as (type, connector_id), and capabilities; those an operator has set stay as they are."""
+    connectors as (type, connector_id), capabilities (those an operator has set stay as they are), and
+    traits, which are added to those it has."""
 
     properties: Mapping[str, Any] = field(default_factory=dict)
     mac_addresses: tuple[str, ...] = ()
     connectors: tuple[tuple[str, str], ...] = ()
     capabilities: Mapping[str, str] = field(default_factory=dict)
+    traits: tuple[str, ...] = ()
 
 
 class InspectInterface(Interface):

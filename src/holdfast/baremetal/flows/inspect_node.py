@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast import errors
-from holdfast.baremetal import connectors, nodes, ports, provision
+from holdfast.baremetal import connectors, nodes, ports, provision, traits
 from holdfast.baremetal.drivers.base import Outcome
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of
 from holdfast.baremetal.task import Node
@@ -50,6 +50,7 @@ def inspect(work: Work, params: NodeParams) -> dict[str, Any]:
         "mac_addresses": list(found.mac_addresses),
         "connectors": [list(connector) for connector in found.connectors],
         "capabilities": dict(found.capabilities),
+        "traits": list(found.traits),
     }
 
 
@@ -72,6 +73,8 @@ def store(work: Work, params: NodeParams) -> list[str]:
             taken.append(f"connector {kind} {name}")
         except errors.InvalidValue:
             LOG.warning("Inspection of node %s found a %s connector that is malformed; left out", params.node, kind)
+    if left_out := traits.add_found(work.services.db, params.node, found.get("traits", [])):
+        LOG.warning("Inspection of node %s found traits that were left out: %s", params.node, ", ".join(left_out))
     return taken
 
 
