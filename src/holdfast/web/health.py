@@ -3,11 +3,16 @@ version document that openstackclient insists on even when nobody asks for a tok
 
 from __future__ import annotations
 
+from functools import cache
+
+import msgspec
 from sqlalchemy import text
 
 from holdfast import __version__, errors
-from holdfast.web import metrics, status
+from holdfast.web import metrics, openapi, status
 from holdfast.web.routes import Api, Reply, Request, Route
+
+METRICS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def index(request: Request) -> Reply:
@@ -37,7 +42,19 @@ def ready(request: Request) -> Reply:
 
 
 def prometheus(_request: Request) -> Reply:
-    return Reply(content=metrics.exposition(), content_type="text/plain; version=0.0.4; charset=utf-8")
+    return Reply(content=metrics.exposition(), content_type=METRICS)
+
+
+def openapi_document(_request: Request) -> Reply:
+    return Reply(content=_openapi())
+
+
+@cache
+def _openapi() -> bytes:
+    # This API is part of what it describes, so the application, which knows all of them, imports it first.
+    from holdfast.app import APIS
+
+    return msgspec.json.encode(openapi.document(APIS))
 
 
 def identity(request: Request) -> Reply:
@@ -61,7 +78,8 @@ ROUTES = [
     Route("GET", "/", index, None, "What this service offers."),
     Route("GET", "/healthz", alive, None, "The process lives."),
     Route("GET", "/readyz", ready, None, "The service can do its work."),
-    Route("GET", "/metrics", prometheus, None, "Metrics in Prometheus' text format."),
+    Route("GET", "/metrics", prometheus, None, "Metrics in Prometheus' text format.", produces=METRICS),
+    Route("GET", "/openapi.json", openapi_document, None, "This document: the OpenAPI description of every API."),
     status.ROUTE,
     Route("GET", "/identity", identity, None, "The identity versions.", success=300),
     Route("GET", "/identity/{version}", identity, None, "The identity version."),

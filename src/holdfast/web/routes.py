@@ -87,6 +87,7 @@ class Route:
     shows: Resource | None = None  # or one of these
     subject: SubjectLoader | None = None
     body_limit: str = "max_json_body_size"
+    produces: str = JSON
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ def _plain(content: str) -> Reply:
 
 
 ROUTES = [
-    Route("GET", "/boot.ipxe", first, None, "The script every machine fetches first."),
-    Route("GET", "/ipxe/{mac}", script, None, "What the machine with this network card boots."),
+    Route("GET", "/boot.ipxe", first, None, "The script every machine fetches first.", produces=TEXT),
+    Route("GET", "/ipxe/{mac}", script, None, "What the machine with this network card boots.", produces=TEXT),
     Route(
         "GET",
         "/ipxe/{mac}/failed",
@@ -48,6 +48,7 @@ ROUTES = [
         None,
         "A machine tells that it could not boot. iPXE can only GET.",
         query=[Param("failure", text(32))],
+        produces=TEXT,
     ),
 ]
 
