@@ -95,6 +95,7 @@ def document(apis: Sequence[Api]) -> Json:
         "components": {
             "schemas": dict(sorted(schemas.items())),
             "parameters": {_version_name(api): _version_parameter(api) for api in apis if api.negotiation},
+            "responses": {_error_name(api, status): _error(api, status) for api in apis for status in ERRORS},
             "securitySchemes": {
                 "basic": {"type": "http", "scheme": "basic"},
                 "token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"},
@@ -194,13 +195,13 @@ def _version_parameter(api: Api) -> Json:
 
 
 def _responses(api: Api, route: Route) -> Json:
-    responses: Json = {str(route.success): _success(route)}
-    for status, about in ERRORS.items():
-        if status == 401 and route.policy is None:
-            continue
-        schema = _reference(_error_name(api))
-        responses[str(status)] = {"description": about, "content": {JSON: {"schema": schema}}}
-    return dict(sorted(responses.items()))
+    impossible = {401, 403} if route.policy is None else set()
+    failures = {
+        str(status): {"$ref": f"#/components/responses/{_error_name(api, status)}"}
+        for status in ERRORS
+        if status not in impossible
+    }
+    return {str(route.success): _success(route)} | failures
 
 
 def _success(route: Route) -> Json:
@@ -219,8 +220,12 @@ def _success(route: Route) -> Json:
     return response
 
 
-def _error_name(api: Api) -> str:
-    return f"{api.name.capitalize()}Error"
+def _error_name(api: Api, status: int | str = "Error") -> str:
+    return f"{api.name.capitalize()}{status}"
+
+
+def _error(api: Api, status: int) -> Json:
+    return {"description": ERRORS[status], "content": {JSON: {"schema": _reference(_error_name(api))}}}
 
 
 def _error_schema(api: Api) -> Json:
@@ -248,13 +253,14 @@ def _resource_schemas(api: Api, resource: Resource) -> Json:
     created = [field for field in resource.fields if field.create and _is_spoken(api, field.since)]
     required = [field.name for field in created if field.required]
     patchable = [field for field in resource.fields if field.patch and _is_spoken(api, field.since)]
-    return {
-        name: _object(properties, []),
-        f"{name}Summary": _object(brief, []),
-        f"{name}Create": _object({field.name: _field(api, field) for field in created}, required, closed=True),
-        f"{name}Patch": PATCH
-        | {"description": f"Attributes that can be patched: {', '.join(field.name for field in patchable)}."},
-    }
+    schemas = {name: _object(properties, []), f"{name}Summary": _object(brief, [])}
+    if created:
+        fields = {field.name: _field(api, field) for field in created}
+        schemas[f"{name}Create"] = _object(fields, required, closed=True)
+    if patchable:
+        about = f"Attributes that can be patched: {', '.join(field.name for field in patchable)}."
+        schemas[f"{name}Patch"] = {"description": about, **PATCH}
+    return schemas
 
 
 def _field(api: Api, field: Field) -> Json:
