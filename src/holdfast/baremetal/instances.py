@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Row, delete, update
 
 from holdfast import errors
-from holdfast.baremetal import locks, nodes, traits
+from holdfast.baremetal import boot_progress, locks, nodes, traits
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.task import Task
 from holdfast.db import tables
@@ -26,12 +26,11 @@ _INSTANCE_MARKS = frozenset(
         "is_whole_disk_image",
         "deploy_boot_mode",
         "deploy_steps",
+        steps.REQUESTED,
         "deploy_step_index",
         "boot_from_volume",
-        "agent_url",
-        "agent_secret_token",
-        "agent_secret_token_pregenerated",
-        "agent_verify_ca",
+        boot_progress.KEY,
+        *boot_progress.AGENT_MARKS,
     }
 )
 
@@ -46,6 +45,7 @@ def validate(drivers: Drivers, task: Task) -> dict[str, dict[str, Any]]:
             interface.validate(task)
             if kind == "deploy":
                 check_traits(task)
+                steps.require_deploy(drivers, task)
             results[kind] = {"result": True}
         except errors.UnsupportedByDriver as error:
             results[kind] = {"result": None, "reason": error.public}
@@ -87,16 +87,23 @@ def _require_subset(instance_info: Mapping[str, Any], has: Collection[str]) -> N
         )
 
 
-def remember(db: Database, ident: str, values: Mapping[str, Any]) -> None:
-    """Puts what a verb brought along (a config drive, a password) into the node's instance_info."""
+def remember(db: Database, ident: str, values: Mapping[str, Any], deploy_steps: Any = ()) -> None:
+    """Puts what a verb brought along (a config drive, a password) into the node's instance_info. Steps of the
+    deploy go to driver_internal_info: none given (None) means that those of the last one are forgotten."""
     with db.write() as connection:
         row = nodes.find(connection, ident, lock=True)
         locks.require_free(nodes.label(row), row.reservation)
         info = {**msgspec.json.decode(row.instance_info), **values}
+        internal = {}
+        if deploy_steps != ():
+            marks = {**msgspec.json.decode(row.driver_internal_info), steps.REQUESTED: deploy_steps}
+            if not deploy_steps:
+                del marks[steps.REQUESTED]
+            internal["driver_internal_info"] = msgspec.json.encode(marks).decode()
         connection.execute(
             update(tables.nodes)
             .where(tables.nodes.c.id == row.id)
-            .values(instance_info=msgspec.json.encode(info).decode(), updated_at=now())
+            .values(instance_info=msgspec.json.encode(info).decode(), **internal, updated_at=now())
         )
 
 

@@ -22,7 +22,7 @@ from oslo_config import cfg
 from sqlalchemy import Connection, Row, select, update
 
 from holdfast import errors
-from holdfast.baremetal import nodes, states
+from holdfast.baremetal import boot_progress, nodes, states
 from holdfast.baremetal.drivers import ipxe, ipxe_script
 from holdfast.baremetal.drivers.ipxe_script import Links
 from holdfast.db import tables
@@ -50,8 +50,8 @@ def script(services: Services, mac: str, remote: str, links: Links) -> str:
     text = ipxe.script(services.conf, task, _mac(mac), links)
     if text is None:
         raise nothing()
-    if failed:
-        _forget_failure(services.db, task_uuid)
+    if failed or boot_progress.is_under_way(task.node.driver_internal_info):
+        _note_boot(services.db, task_uuid)
     LOG.info("Node %s fetches its boot script from %s", task_uuid, remote)
     return text
 
@@ -127,7 +127,8 @@ def _mac(text: str) -> str:
         raise nothing() from None
 
 
-def _forget_failure(db: Database, uuid: str) -> None:
+def _note_boot(db: Database, uuid: str) -> None:
+    """Its last failure is history, and the ramdisk it may be about to boot has come this far."""
     with db.write() as connection:
         row = nodes.find(connection, uuid, lock=True)
         said = (msgspec.json.decode(row.driver_internal_info).get(ipxe.FAILURE) or {}).get("reason")
@@ -139,6 +140,8 @@ def _write(connection: Connection, row: Row[Any], failure: dict[str, str] | None
     info = {k: v for k, v in msgspec.json.decode(row.driver_internal_info).items() if k != ipxe.FAILURE}
     if failure is not None:
         info[ipxe.FAILURE] = failure
+    else:
+        info = boot_progress.reached(info, boot_progress.SCRIPT_FETCHED)
     connection.execute(
         update(tables.nodes)
         .where(tables.nodes.c.id == row.id)

@@ -46,7 +46,7 @@ def begin(
             lock,
             nodes.label(row),
             **_move(state, target),
-            **{"last_error": None, **values},
+            **{"last_error": None, "heartbeat_pending": None, **values},
         )
         return str(row.provision_state)
 
@@ -84,10 +84,20 @@ def finish(
     *,
     target: str | None = None,
     hand_over: str | None = None,
+    resume: str | None = None,
     **values: Any,
 ) -> str:
-    """Moves the node by `event` and gives the lock back, or hands it over to another flow's lock."""
+    """Moves the node by `event` and gives the lock back, or hands it over to another flow's lock.
+
+    `resume` is the lock of the flow that goes on when the ramdisk calls: it gets the node at once, instead
+    of it waiting, if the ramdisk has called meanwhile.
+    """
     with db.write() as connection:
+        if event == "wait" and resume is not None:
+            row = nodes.find(connection, ident, lock=True)
+            if row.reservation == lock and row.heartbeat_pending is not None:
+                locks.release(connection, row.id, lock, reservation=resume, heartbeat_pending=None)
+                return str(row.provision_state)
         return _leave(connection, ident, lock, event, target, {"reservation": hand_over, **values})
 
 
@@ -111,7 +121,7 @@ def _leave(
         )
     if target is None and state in (states.CLEANWAIT, states.CLEANFAIL, states.CLEANING):
         target = row.target_provision_state  # tells manual cleaning from automated
-    locks.release(connection, row.id, lock, **_move(state, target), **values)
+    locks.release(connection, row.id, lock, **{"heartbeat_pending": None, **_move(state, target), **values})
     return state
 
 

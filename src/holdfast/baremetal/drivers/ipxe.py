@@ -19,7 +19,8 @@ from holdfast.baremetal.drivers.ipxe_script import Links, Patience
 from holdfast.baremetal.drivers.storage import volumes
 from holdfast.baremetal.task import Target, Task
 
-# In driver_internal_info: what the machine fetches, {"boot": "volume"} or {"boot": "ramdisk", "params": {…}}.
+# In driver_internal_info: what the machine fetches, {"boot": "volume"}, {"boot": "ramdisk", "params": {…}}, or
+# {"boot": "instance"}: one whose instance is a ramdisk.
 PLAN = "ipxe"
 # The same: the last failure the machine reported, shown until it boots again.
 FAILURE = "boot_failure"
@@ -28,7 +29,7 @@ DEFAULT_MARK = "%default%"
 
 
 class IpxeBoot(BootInterface):
-    capabilities = frozenset({"ipxe_boot", "iscsi_volume_boot"})
+    capabilities = frozenset({"ipxe_boot", "iscsi_volume_boot", "ramdisk_boot"})
     properties = {
         "deploy_kernel": "URL of the kernel of the deployment ramdisk. Needed to boot one.",
         "deploy_ramdisk": "URL of the deployment ramdisk. Needed to boot one.",
@@ -66,6 +67,11 @@ class IpxeBoot(BootInterface):
 
     def prepare_instance(self, task: Task) -> None:
         target = volumes.marked_target(task)
+        if target is None and task.node.interfaces.get("deploy") == "ramdisk":
+            _instance_images(task)
+            _set_plan(task, {"boot": "instance"})
+            self.drivers.management(task).set_boot_device(task, "pxe", persistent=True)
+            return
         if target is None or target.volume_type != "iscsi":
             # Its own disk, or a fibre channel volume that the HBA's firmware presents as one.
             _set_plan(task, None)
@@ -87,6 +93,11 @@ def script(conf: cfg.ConfigOpts, task: Task, mac: str, links: Links) -> str | No
         case "ramdisk":
             kernel, ramdisk = _images(task)
             arguments = _arguments(conf, task, _plan(task).get("params") or {})
+            return ipxe_script.ramdisk_script(kernel, ramdisk, arguments, mac, links, patience(conf))
+        case "instance":
+            kernel, ramdisk = _instance_images(task)
+            own = task.node.instance_info.get("kernel_append_params")
+            arguments = ipxe_script.words(own, "instance_info/kernel_append_params") if own else []
             return ipxe_script.ramdisk_script(kernel, ramdisk, arguments, mac, links, patience(conf))
     return None
 
@@ -128,6 +139,17 @@ def _images(task: Task) -> tuple[str, str]:
             raise errors.DriverDataInvalid(f"driver_info/{key} is missing: there is no ramdisk to boot.")
         found.append(ipxe_script.http_url(info[key], f"driver_info/{key}"))
     return found[0], found[1]
+
+
+def _instance_images(task: Task) -> tuple[str, str]:
+    """Those of an instance that is itself a ramdisk."""
+    info = task.node.instance_info
+    if not info.get("kernel") or not info.get("ramdisk"):
+        raise errors.DriverDataInvalid("instance_info/kernel or instance_info/ramdisk is missing.")
+    return (
+        ipxe_script.http_url(info["kernel"], "instance_info/kernel"),
+        ipxe_script.http_url(info["ramdisk"], "instance_info/ramdisk"),
+    )
 
 
 def _arguments(conf: cfg.ConfigOpts, task: Task, params: Mapping[str, str]) -> list[str]:

@@ -13,9 +13,10 @@ from typing import Any
 
 from holdfast.baremetal import node_steps, nodes, provision, states
 from holdfast.baremetal.drivers.base import Outcome
+from holdfast.baremetal.flows import node_work
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, node_of, waits
 from holdfast.baremetal.task import Task
-from holdfast.flows.flow import NOTHING, Flow, Step, Work
+from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
 from holdfast.services import Services
 
 
@@ -96,7 +97,7 @@ def finish(work: Work, params: NodeParams) -> None:
         with work.services.db.read() as connection:
             by_hand = nodes.find(connection, params.node).target_provision_state == states.MANAGEABLE
         event = "manage" if by_hand else "done"
-    provision.finish(work.services.db, params.node, work.lock, event)
+    node_work.finish(work, params.node, event, CONTINUE)
 
 
 def fail(work: Work, params: NodeParams) -> None:
@@ -112,6 +113,10 @@ def fail(work: Work, params: NodeParams) -> None:
     provision.fail(work.services.db, params.node, work.lock, work.error, **fault)
 
 
+def heard(work: Work, params: NodeParams) -> Next | None:
+    return node_work.heard(work, params, CONTINUE)
+
+
 CLEAN: Flow[CleanParams] = Flow(
     "clean_node",
     CleanParams,
@@ -125,6 +130,7 @@ CLEAN: Flow[CleanParams] = Flow(
     ],
     subject=node_of,
     summary="clean a node",
+    then=heard,
     abandon=abandon,
 )
 
@@ -140,5 +146,6 @@ CONTINUE: Flow[NodeParams] = Flow(
     ],
     subject=node_of,
     summary="go on with cleaning when the ramdisk answers",
+    then=heard,
     abandon=abandon,
 )

@@ -16,8 +16,9 @@ from sqlalchemy import Connection, Row
 
 from holdfast.baremetal import instances, node_steps, nodes, provision, states
 from holdfast.baremetal.drivers.storage import volumes
+from holdfast.baremetal.flows import node_work
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of, power, waits
-from holdfast.flows.flow import NOTHING, Flow, Step, Work
+from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
 
 
 class DeployParams(NodeParams, frozen=True, kw_only=True):
@@ -57,6 +58,7 @@ def prepare(work: Work, params: NodeParams) -> None:
             power(work, task, states.POWER_OFF)
         storage.attach_volumes(task)
         if write_image:
+            services.drivers.network(task).unconfigure_tenant_networks(task)  # which a rebuild is still on
             services.drivers.network(task).add_provisioning_network(task)
         services.drivers.deploy(task).prepare(task)
 
@@ -107,7 +109,11 @@ def unboot_instance(work: Work, params: NodeParams) -> None:
 
 
 def finish(work: Work, params: NodeParams) -> None:
-    provision.finish(work.services.db, params.node, work.lock, ending(work, "deploy"))
+    node_work.finish(work, params.node, ending(work, "deploy"), CONTINUE)
+
+
+def heard(work: Work, params: NodeParams) -> Next | None:
+    return node_work.heard(work, params, CONTINUE)
 
 
 _WORK: list[Step[Any]] = [
@@ -128,6 +134,7 @@ DEPLOY: Flow[DeployParams] = Flow(
     ],
     subject=node_of,
     summary="deploy an instance to a node",
+    then=heard,
     abandon=abandon,
 )
 
@@ -141,5 +148,6 @@ CONTINUE: Flow[NodeParams] = Flow(
     ],
     subject=node_of,
     summary="go on with a deploy when the ramdisk answers",
+    then=heard,
     abandon=abandon,
 )

@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast import errors
-from holdfast.baremetal import connectors, nodes, ports, provision, traits
+from holdfast.baremetal import connectors, inventories, nodes, ports, provision, traits
 from holdfast.baremetal.drivers.base import Outcome
+from holdfast.baremetal.flows import node_work
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of
 from holdfast.baremetal.task import Node
 from holdfast.db.engine import now
-from holdfast.flows.flow import NOTHING, Flow, Step, Work
+from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
 
 LOG = logging.getLogger(__name__)
 
@@ -38,10 +39,14 @@ def resume(work: Work, params: NodeParams) -> None:
 
 
 def inspect(work: Work, params: NodeParams) -> dict[str, Any]:
+    reported = inventories.reported(work.services.db, params.node) if work.kind == CONTINUE.kind else None
     with nodes.working(work.services, params.node, work.generation) as task:
         interface = work.services.drivers.inspect(task)
         interface.validate(task)
-        found = interface.inspect_hardware(task)
+        if work.kind == CONTINUE.kind:
+            found = interface.continue_inspection(task, *(reported or (None, {})))
+        else:
+            found = interface.inspect_hardware(task)
     if isinstance(found, Outcome):
         return {"wait": found is Outcome.WAIT}
     return {
@@ -95,7 +100,11 @@ def finish(work: Work, params: NodeParams) -> None:
             f"Inspection found what belongs to another node: {', '.join(taken)}. "
             "Delete the ports and connectors there if they are wrong."
         )
-    provision.finish(work.services.db, params.node, work.lock, event, **values)
+    node_work.finish(work, params.node, event, CONTINUE, **values)
+
+
+def heard(work: Work, params: NodeParams) -> Next | None:
+    return node_work.heard(work, params, CONTINUE)
 
 
 _WORK: list[Step[Any]] = [
@@ -110,6 +119,7 @@ INSPECT: Flow[NodeParams] = Flow(
     [Step("begin", begin, undo=fail), *_WORK],
     subject=node_of,
     summary="inspect a node's hardware",
+    then=heard,
     abandon=abandon,
 )
 
@@ -119,5 +129,6 @@ CONTINUE: Flow[NodeParams] = Flow(
     [Step("begin", resume, undo=fail), *_WORK],
     subject=node_of,
     summary="go on with an inspection when the ramdisk answers",
+    then=heard,
     abandon=abandon,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 from sqlalchemy import update
 
@@ -10,7 +12,7 @@ from holdfast.baremetal.drivers.base import Outcome
 from holdfast.baremetal.task import Task
 from holdfast.db import tables
 from holdfast.db.engine import now
-from holdfast.flows.flow import Work
+from holdfast.flows.flow import Flow, Next, Work
 
 
 class NodeParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +68,21 @@ def record_power(work: Work, task: Task, state: str | None) -> None:
     with work.services.db.write() as connection:
         connection.execute(update(table).where(table.c.id == task.node.id).values(power_state=state))
     task.node.power_state = state
+
+
+def finish(work: Work, node: str, event: str, resumed_by: Flow[Any], **values: Any) -> None:
+    """The end of a flow whose node may have to wait: `resumed_by` goes on at once if its ramdisk called."""
+    lock = work.next_lock(resumed_by)
+    provision.finish(work.services.db, node, work.lock, event, resume=lock, **values)
+
+
+def heard(work: Work, params: NodeParams, resumed_by: Flow[Any]) -> Next | None:
+    """What follows such a flow: the other, if `finish` has handed the node over to it."""
+    with work.services.db.read() as connection:
+        row = nodes.find(connection, params.node)
+    if row.reservation != work.next_lock(resumed_by):
+        return None
+    return Next(resumed_by, NodeParams(node=params.node), work.next_id)
 
 
 def waits(outcome: Outcome) -> dict[str, bool]:

@@ -1,8 +1,8 @@
 """Boots a rescue ramdisk on an active node: active -> rescuing -> rescue, or through `rescue wait`.
 
 Guard: the node lock. The rescue password is on the node (`instance_info.rescue_password`, masked) and
-never in the flow; it is forgotten as soon as the ramdisk has it. A failure removes the rescue network
-and ends in `rescue failed`: unrescue, rescue again, or undeploy.
+never in the flow; it is forgotten as soon as the ramdisk has it. A failure puts the machine back on its
+tenant's networks and ends in `rescue failed`: unrescue, rescue again, or undeploy.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from holdfast.baremetal import nodes, provision
+from holdfast.baremetal.flows import node_work
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of, waits
-from holdfast.flows.flow import NOTHING, Flow, Step, Work
+from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
 
 
 def begin(work: Work, params: NodeParams) -> None:
@@ -24,13 +25,17 @@ def resume(work: Work, params: NodeParams) -> None:
 
 def plug(work: Work, params: NodeParams) -> None:
     with nodes.working(work.services, params.node, work.generation) as task:
-        work.services.drivers.network(task).add_rescuing_network(task)
+        network = work.services.drivers.network(task)
+        network.unconfigure_tenant_networks(task)
+        network.add_rescuing_network(task)
 
 
 def unplug(work: Work, params: NodeParams) -> None:
     with nodes.working(work.services, params.node, work.generation) as task:
         work.services.drivers.rescue(task).clean_up(task)
-        work.services.drivers.network(task).remove_rescuing_network(task)
+        network = work.services.drivers.network(task)
+        network.remove_rescuing_network(task)
+        network.configure_tenant_networks(task)
 
 
 def rescue(work: Work, params: NodeParams) -> dict[str, bool]:
@@ -46,7 +51,11 @@ def forget_password(work: Work, params: NodeParams) -> None:
 
 
 def finish(work: Work, params: NodeParams) -> None:
-    provision.finish(work.services.db, params.node, work.lock, ending(work, "rescue"))
+    node_work.finish(work, params.node, ending(work, "rescue"), CONTINUE)
+
+
+def heard(work: Work, params: NodeParams) -> Next | None:
+    return node_work.heard(work, params, CONTINUE)
 
 
 _WORK: list[Step[Any]] = [
@@ -62,6 +71,7 @@ RESCUE: Flow[NodeParams] = Flow(
     [Step("begin", begin, undo=fail), *_WORK],
     subject=node_of,
     summary="boot a rescue ramdisk on a node",
+    then=heard,
     abandon=abandon,
 )
 
@@ -71,5 +81,6 @@ CONTINUE: Flow[NodeParams] = Flow(
     [Step("begin", resume, undo=fail), *_WORK],
     subject=node_of,
     summary="go on with a rescue when the ramdisk answers",
+    then=heard,
     abandon=abandon,
 )

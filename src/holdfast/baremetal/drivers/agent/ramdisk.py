@@ -26,9 +26,23 @@ LOG = logging.getLogger(__name__)
 DONE = "agent_commands_done"
 
 # What the agent gets to see of a node and its ports. Of driver_info only what is meant for it.
-NODE_KEYS = ("uuid", "name", "driver", "properties", "instance_info", "driver_internal_info", "extra", "instance_uuid")
-NODE_KEYS += ("resource_class", "provision_state", "target_provision_state", "clean_step", "deploy_step")
-NODE_KEYS += ("raid_config", "target_raid_config")
+NODE_KEYS = (
+    "uuid",
+    "name",
+    "driver",
+    "properties",
+    "instance_info",
+    "driver_internal_info",
+    "extra",
+    "instance_uuid",
+    "resource_class",
+    "provision_state",
+    "target_provision_state",
+    "clean_step",
+    "deploy_step",
+    "raid_config",
+    "target_raid_config",
+)
 PORT_KEYS = ("uuid", "address", "pxe_enabled", "physical_network", "local_link_connection")
 # In instance_info: too large for every call, and only for who writes the image.
 LEFT_OUT = ("configdrive",)

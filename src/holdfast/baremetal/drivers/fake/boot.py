@@ -10,7 +10,7 @@ from holdfast.baremetal.task import Task
 
 
 class FakeBoot(Simulated, BootInterface):
-    capabilities = frozenset({"ipxe_boot", "iscsi_volume_boot"})
+    capabilities = frozenset({"ipxe_boot", "iscsi_volume_boot", "ramdisk_boot"})
 
     @can_fail
     def prepare_ramdisk(self, task: Task, ramdisk_params: Mapping[str, str]) -> None:
