@@ -441,7 +441,7 @@ def test_everything_begins_with_1_32(shared_api: Application, node: str) -> None
         ("GET", f"/v1/nodes/{node}/volume/connectors", None),
         ("DELETE", f"{ALL}/{uuid}", None),
     ]:
-        assert shared_api.request(method, path, body, version="1.31").status == 404
+        assert shared_api.request(method, path, body, version="1.31").status == 406
         assert shared_api.request(method, path, body, version="1.32").status in (200, 201, 204)
     answer = shared_api.request("GET", f"/v1/nodes/{node}", version="1.31")
     assert "volume" not in answer.json

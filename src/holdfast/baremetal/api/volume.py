@@ -37,6 +37,7 @@ ROUTES: list[Route] = [
         "baremetal:volume:list_all",
         "Show where volume connectors and targets are.",
         since=SINCE,
+        older=406,
         subject=scope("volume"),
     ),
     Route(
@@ -46,6 +47,7 @@ ROUTES: list[Route] = [
         "baremetal:volume:get",
         "Show where a node's volume connectors and targets are.",
         since=SINCE,
+        older=406,
         subject=subject("baremetal:volume:get"),
     ),
 ]
