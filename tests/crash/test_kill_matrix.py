@@ -1,0 +1,138 @@
+"""kill -9 at every point of every flow: after a restart all is as if nothing had happened.
+
+The matrix runs flows without HTTP, to be able to afford every point. What follows it kills real `holdfast
+serve` processes at a sample of points, and on PostgreSQL lets a second server take over.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from holdfast.flows.faults import VARIABLE
+from tests.crash.matrix import faults_of
+from tests.flows.scenarios import SCENARIOS, Scenario
+from tests.service import Service, serving
+
+pytestmark = pytest.mark.crash
+
+FAULT = VARIABLE.removeprefix("HOLDFAST_").lower()
+
+
+@pytest.fixture(scope="module")
+def killed(request: pytest.FixtureRequest) -> Iterator[list[int]]:
+    """Counts kill points; the total is what this module has to tell in the end."""
+    counts: list[int] = []
+    yield counts
+    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        reporter.write_line(f"\nkill matrix: {sum(counts)} kill points")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[s.name for s in SCENARIOS])
+def test_a_flow_killed_at_any_point_ends_as_if_it_had_not_been(
+    scenario: Scenario, tmp_path: Path, killed: list[int]
+) -> None:
+    command = [sys.executable, "-m", "tests.crash.matrix", str(tmp_path / "matrix"), scenario.name]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=290, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr[-4000:]
+    points = len(faults_of(scenario))
+    assert f"{points} kill points, 0 broken" in result.stdout
+    killed.append(points)
+
+
+# (the kill, the state of the node before, what is asked for, the state of the node in the end)
+SERVED: list[tuple[str, str, str, str]] = [
+    ("manage_node.begin.do.after", "enroll", "manage", "manageable"),
+    ("clean_node.clean.do.inside", "manageable", "provide", "available"),
+    ("deploy_node.deploy.do.inside", "available", "active", "active"),
+    ("deploy_node.finish.do.before", "available", "active", "active"),
+    ("tear_down_node.then.do.after", "active", "deleted", "available"),
+]
+every_kill = pytest.mark.parametrize(("point", "before", "verb", "final"), SERVED, ids=[kill[0] for kill in SERVED])
+
+
+@every_kill
+def test_a_server_killed_at_work_finishes_it_after_a_restart(
+    point: str, before: str, verb: str, final: str, tmp_path: Path
+) -> None:
+    state_dir = tmp_path / "state"
+    with serving(state_dir) as service:
+        (node,) = service.enrol(state=before)
+        assert service.stop() == 0
+    with serving(state_dir, **{FAULT: f"{point}=kill"}) as service:
+        ask_and_be_cut_off(service, node, verb)
+        service.kill()
+    with serving(state_dir) as service:
+        settled = service.settle(node, final)
+        assert settled["last_error"] is None
+        assert not service.request("GET", "/flows?state=stuck").json()["flows"]
+    assert doctor(state_dir) == "All promises hold."
+
+
+@pytest.mark.real
+@every_kill
+def test_another_server_takes_over_from_a_killed_one(
+    point: str, before: str, verb: str, final: str, tmp_path: Path, postgres_url: str
+) -> None:
+    shared = {
+        "database": postgres_url,
+        "fake__state_file": str(tmp_path / "machines.sqlite"),
+        "conductor__heartbeat_interval": "1",
+    }
+    with (
+        serving(tmp_path / "survivor", **shared) as survivor,
+        serving(tmp_path / "victim", **shared, **{FAULT: f"{point}=kill"}) as victim,
+    ):
+        (node,) = survivor.enrol(state=before)
+        ask_and_be_cut_off(victim, node, verb)
+        victim.kill()
+        settled = survivor.settle(node, final)
+        assert settled["last_error"] is None
+        assert not survivor.request("GET", "/flows?state=stuck").json()["flows"]
+        assert doctor(tmp_path / "survivor", **shared) == "All promises hold."
+
+
+def ask_and_be_cut_off(service: Service, node: str, verb: str) -> None:
+    """Asks for something that kills the worker on its way, and waits until it did."""
+    worker = _worker(service)
+    path = f"/baremetal/v1/nodes/{node}/states/provision"
+    try:
+        service.request("PUT", path, {"target": verb})
+    except requests.ConnectionError:
+        pass  # The answer died with the worker.
+    deadline = time.monotonic() + 60
+    while Path(f"/proc/{worker}").exists() and _state(worker) != "Z":
+        assert time.monotonic() < deadline, "The worker lives on."
+        time.sleep(0.01)
+
+
+def _worker(service: Service) -> int:
+    """The process that answers requests: the server's only child."""
+    children = Path(f"/proc/{service.process.pid}/task/{service.process.pid}/children").read_text().split()
+    return int(children[-1])
+
+
+def _state(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def doctor(state_dir: Path, **settings: Any) -> str:
+    import os
+
+    environment = dict(os.environ)
+    for name, value in settings.items():
+        environment["HOLDFAST_DATABASE__CONNECTION" if name == "database" else f"HOLDFAST_{name.upper()}"] = value
+    command = [sys.executable, "-m", "holdfast", "doctor", "--state-dir", str(state_dir)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
+    return result.stdout.strip()
