@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dbos import DBOS
 from sqlalchemy import create_engine, inspect, text
 
 from holdfast import errors
+from holdfast.flows import recovery
 from holdfast.flows.engine import Engine
 from holdfast.flows.journal import JournalledError, JsonSerializer
 from tests.flows.toy import BUILD, CHAIN, Thing, World, settle
@@ -108,3 +110,16 @@ def test_what_dbos_logs_goes_through_our_logging(engine: Engine, capfd: pytest.C
     assert logger.propagate
     assert all(isinstance(handler, logging.NullHandler) for handler in logger.handlers)
     assert capfd.readouterr() == ("", "")
+
+
+def test_finished_work_leaves_the_journal_and_stays_visible(
+    engine: Engine, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_a_bit_of_everything(engine, world)
+    running = engine.start(BUILD, Thing(world=str(world.path), wait_at="look.do"))
+    monkeypatch.setattr(recovery, "KEEP_JOURNAL", -60)
+    recovery.tidy_journal()
+    left = DBOS.list_workflows(load_input=False, load_output=False)
+    assert [workflow.workflow_id for workflow in left] == [running]
+    (world.path / "go").touch()
+    assert set(settle(engine).values()) == {"done", "unwound", "stuck"}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 import pytest
 from sqlalchemy import select
+from sqlalchemy.exc import OperationalError
 
 from holdfast import errors
 from holdfast.db.tables import flow_steps, flows
+from holdfast.flows import runner
 from holdfast.flows.engine import Engine
 from holdfast.flows.flow import NOTHING, Flow, Next, Registry, Step, Work
-from tests.flows.toy import BUILD, CHAIN, Thing, World, launched, make_engine, settle, wait_for
+from tests.flows.toy import BUILD, CHAIN, Thing, World, do, launched, make_engine, settle, wait_for
 
 ALL = ["thing.ground.made", "thing.look.made", "thing.paint.made", "thing.roof.made", "thing.walls.made"]
 
@@ -237,3 +240,57 @@ def test_an_engine_that_is_not_launched_says_try_again(database_url: str, journa
     with pytest.raises(errors.Unavailable):
         engine.start(BUILD, Thing(world=""))
     engine.db.close()
+
+
+def test_many_flows_at_once_all_come_to_their_end(engine: Engine, world: World) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        things = [Thing(world=str(world.path), name=f"n{i}") for i in range(40)]
+        started = list(pool.map(lambda thing: engine.start(BUILD, thing), things))
+    assert settle(engine) == dict.fromkeys(started, "done")
+    assert len(world.files()) == 40 * 5
+
+
+def test_a_database_that_does_not_answer_delays_a_flow_and_does_not_fail_it(
+    engine: Engine, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "DATABASE_DELAY", 0.01)
+    flow_id = engine.start(BUILD, Thing(world=str(world.path), wait_at="look.do"))
+    wait_for(world.path / "waiting")
+    write, failures = engine.db.write, iter(range(5))
+
+    def broken() -> Any:
+        if next(failures, None) is not None:
+            raise OperationalError("SELECT 1", {}, Exception("gone"))
+        return write()
+
+    monkeypatch.setattr(engine.db, "write", broken)
+    (world.path / "go").touch()
+    assert settle(engine) == {flow_id: "done"}
+    assert next(failures, None) is None
+    # Not one step ran twice for it.
+    assert len(world.calls()) == len(set(world.calls())) == 5
+
+
+def test_a_chain_that_got_stuck_is_started_by_a_retry(database_url: str, journal_url: str, world: World) -> None:
+    registry = Registry()
+
+    def choose(work: Work, params: Thing) -> Next:
+        if not (world.path / "mended").exists():
+            raise errors.Conflict("Not yet.")
+        return Next(second, params, work.next_id)
+
+    second = registry.register(
+        Flow("second", Thing, [Step("b", do("b"), undo=NOTHING)], subject=lambda p: p.name, summary="")
+    )
+    first = registry.register(
+        Flow("first", Thing, [Step("a", do("a"), undo=NOTHING)], subject=lambda p: p.name, summary="", then=choose)
+    )
+    with launched(make_engine(database_url, journal_url, registry=registry)) as engine:
+        with pytest.raises(errors.Conflict):
+            engine.run(first, Thing(world=str(world.path)))
+        (row,) = rows(engine)
+        assert (row.state, row.step) == ("stuck", "then")
+        (world.path / "mended").touch()
+        engine.retry(row.id)
+        assert sorted(settle(engine).values()) == ["done", "done"]
+    assert [call.partition(":")[0] for call in world.calls()] == ["a.do", "b.do"]

@@ -19,6 +19,8 @@ from sqlalchemy.pool import QueuePool
 APPLICATION_VERSION = "1"
 SCHEMA = "dbos"
 THREADS = 256
+# Seconds a flow waits for a connection: giving up would leave it half recorded.
+PATIENCE = 600
 
 
 class JournalledError(Exception):
@@ -73,7 +75,9 @@ def quiet() -> None:
 def engine(url: str) -> Engine:
     """The connections to the journal; DBOS does not close the ones it is given."""
     if make_url(url).get_backend_name() != "sqlite":
-        return create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, hide_parameters=True)
+        return create_engine(
+            url, pool_size=8, max_overflow=8, pool_timeout=PATIENCE, pool_pre_ping=True, hide_parameters=True
+        )
     Path(make_url(url).database or "").parent.mkdir(parents=True, exist_ok=True)
     # One connection: writers queue up here instead of running into "database is locked".
     connections = create_engine(
@@ -81,7 +85,7 @@ def engine(url: str) -> Engine:
         poolclass=QueuePool,
         pool_size=1,
         max_overflow=0,
-        pool_timeout=600,
+        pool_timeout=PATIENCE,
         connect_args={"check_same_thread": False, "timeout": 30},
         hide_parameters=True,
     )

@@ -25,6 +25,7 @@ from dbos import error as dbos_errors
 from sqlalchemy import Connection, and_, delete, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import IntegrityError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
 
 from holdfast import errors
 from holdfast.db.engine import Database, now
@@ -290,8 +291,8 @@ class Runner:
                 with self.process.db.write() as connection:
                     write(connection)
                 return
-            except (OperationalError, InterfaceError) as error:
-                LOG.warning("Flow %s waits for the database: %s", self.work.flow_id, type(error.orig).__name__)
+            except (OperationalError, InterfaceError, PoolExhausted) as error:
+                LOG.warning("Flow %s waits for the database: %s", self.work.flow_id, type(error).__name__)
                 # Whether it was committed is unknown; taking the flow again is right either way.
                 self.work.generation = generation
                 self.process.stopping.wait(DATABASE_DELAY)
