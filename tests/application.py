@@ -51,6 +51,10 @@ class Application:
         self.services = services
         self._wsgi: Any = wsgi or app.build_wsgi(services)
 
+    @property
+    def wsgi(self) -> Any:
+        return self._wsgi
+
     def call(
         self,
         method: str,

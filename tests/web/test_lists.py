@@ -28,6 +28,9 @@ FLEET: list[dict[str, Any]] = [
 ]
 SORT_KEYS = ["uuid", "name", "resource_class", "maintenance", "created_at", "provision_state", "instance_uuid", "id"]
 
+# The application's background threads use `random` while Hypothesis draws; it takes that for the strategies' doing.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
+
 
 @pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def fleet(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:

@@ -15,6 +15,9 @@ from tests.application import Application
 
 STORED = {"a": 1, "deep": {"b": [1, 2, 3], "c": {"d": None}}, "list": []}
 
+# The application's background threads use `random` while Hypothesis draws; it takes that for the strategies' doing.
+pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module inside strategies")
+
 
 def changed(api: Application, *operations: dict[str, Any], **fields: Any) -> Any:
     """A node's `extra` after the operations."""

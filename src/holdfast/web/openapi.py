@@ -46,6 +46,7 @@ ERRORS = {
     401: "Credentials are missing or wrong.",
     403: "The caller may not do this.",
     404: "There is no such thing, or not in this version.",
+    405: "The method is not offered in this version.",
     406: "The version, or the form of the answer, is not offered.",
     409: "The state of things forbids it now: a lock, a duplicate, a transition under way.",
     413: "The body is too large.",
@@ -195,11 +196,13 @@ def _version_parameter(api: Api) -> Json:
 
 
 def _responses(api: Api, route: Route) -> Json:
-    impossible = {401, 403} if route.policy is None else set()
+    possible = set(ERRORS) - {405}
+    if route.policy is None:
+        possible -= {401, 403}
+    if api.negotiation and route.since > api.negotiation.minimum:
+        possible.add(route.older)
     failures = {
-        str(status): {"$ref": f"#/components/responses/{_error_name(api, status)}"}
-        for status in ERRORS
-        if status not in impossible
+        str(status): {"$ref": f"#/components/responses/{_error_name(api, status)}"} for status in sorted(possible)
     }
     return {str(route.success): _success(route)} | failures
 
