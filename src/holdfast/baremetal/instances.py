@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Connection, Row, delete, update
 
 from holdfast import errors
-from holdfast.baremetal import boot_progress, locks, nodes, traits
+from holdfast.baremetal import boot_progress, locks, nodes, steps, traits
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.task import Task
 from holdfast.db import tables

@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import update
 
-from holdfast import errors
-from holdfast.baremetal import boot_progress, nodes
+from holdfast.baremetal import boot_progress, nodes, steps
 from holdfast.baremetal.drivers.base import NodeStep, Outcome
 from holdfast.baremetal.task import Task
 from holdfast.db import tables
@@ -25,8 +24,10 @@ AUTOMATIC = "automatic"
 
 
 def automatic(services: Services, task: Task, phase: str, in_ramdisk: Sequence[NodeStep] = ()) -> list[dict[str, Any]]:
-    """Every step of the phase that runs by itself, in order."""
+    """Every step of the phase that runs by itself, in order; of a deploy also what was asked for beforehand."""
     offered = services.drivers.steps(task, phase, in_ramdisk)
+    if phase == "deploy":
+        return steps.deploy(offered, task)
     return [step.document() for step in offered if step.priority > 0]
 
 
@@ -34,30 +35,12 @@ def requested(
     services: Services,
     task: Task,
     phase: str,
-    steps: Sequence[Mapping[str, Any]],
+    wanted: Sequence[Mapping[str, Any]],
     in_ramdisk: Sequence[NodeStep] = (),
 ) -> list[dict[str, Any]]:
     """The steps somebody asked for, checked against what the node's interfaces, and its ramdisk, offer."""
-    offered = {(s.interface, s.step): s for s in services.drivers.steps(task, phase, in_ramdisk)}
-    chosen = []
-    for wanted in steps:
-        step = offered.get((wanted["interface"], wanted["step"]))
-        if step is None:
-            raise errors.DriverDataInvalid(
-                f"The node has no {phase} step {wanted['step']!r} on its {wanted['interface']} interface. "
-                f"It has: {', '.join(sorted(f'{i}.{s}' for i, s in offered)) or 'none'}."
-            )
-        args = wanted.get("args") or {}
-        lacking = [name for name, info in (step.argsinfo or {}).items() if info.get("required") and name not in args]
-        unknown = sorted(set(args) - set(step.argsinfo or {}))
-        if lacking or unknown:
-            raise errors.DriverDataInvalid(
-                f"Step {wanted['interface']}.{wanted['step']} "
-                + (f"needs {', '.join(lacking)}" if lacking else f"does not take {', '.join(unknown)}")
-                + "."
-            )
-        chosen.append(step.document(args))
-    return chosen
+    offered = services.drivers.steps(task, phase, in_ramdisk)
+    return [steps.find(offered, step, phase).document(step.get("args") or {}) for step in wanted]
 
 
 def prepare(services: Services, node: str, phase: str, steps: list[dict[str, Any]], generation: int) -> None:

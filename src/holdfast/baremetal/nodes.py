@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast import config, errors
-from holdfast.baremetal import locks, states
+from holdfast.baremetal import deploy_templates, locks, states
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.task import Connector, Node, Port, Portgroup, Target, Task
 from holdfast.db import tables
@@ -193,9 +193,8 @@ def set_console(services: Services, ident: str, on: bool) -> None:
 # -- tasks: what drivers work with
 
 
-def load_task(connection: Connection, ident: str, generation: int = 0) -> Task:
-    """The node with everything that belongs to it, decoded."""
-    row = find(connection, ident)
+def bare_task(row: Row[Any]) -> Task:
+    """The node alone, decoded, without what belongs to it."""
     values = {name: getattr(row, name) for name in Node.__struct_fields__ if name != "interfaces"}
     for name in _JSON_COLUMNS:
         if name in values:
@@ -203,8 +202,15 @@ def load_task(connection: Connection, ident: str, generation: int = 0) -> Task:
     interfaces = {
         kind: getattr(row, f"{kind}_interface") for kind in config.INTERFACES if getattr(row, f"{kind}_interface")
     }
+    return Task(node=Node(**values, interfaces=interfaces))
+
+
+def load_task(connection: Connection, ident: str, generation: int = 0) -> Task:
+    """The node with everything that belongs to it, decoded."""
+    row = find(connection, ident)
+    node = bare_task(row).node
     return Task(
-        node=Node(**values, interfaces=interfaces),
+        node=node,
         ports=[Port(**r) for r in _belongings(connection, tables.ports, Port, row.id)],
         portgroups=[Portgroup(**r) for r in _belongings(connection, tables.portgroups, Portgroup, row.id)],
         connectors=[Connector(**r) for r in _belongings(connection, tables.volume_connectors, Connector, row.id)],
@@ -216,8 +222,13 @@ def load_task(connection: Connection, ident: str, generation: int = 0) -> Task:
                 .order_by(tables.node_traits.c.trait)
             ).scalars()
         ),
+        template_steps=_template_steps(connection, node.instance_info.get("traits")),
         generation=generation,
     )
+
+
+def _template_steps(connection: Connection, traits: Any) -> list[dict[str, Any]]:
+    return deploy_templates.steps_for(connection, traits) if isinstance(traits, list) and traits else []
 
 
 @contextmanager
@@ -397,6 +408,7 @@ def _check_changes(drivers: Drivers, row: Row[Any], values: dict[str, Any], rese
     if "maintenance" in values and not values["maintenance"]:
         values.update(maintenance_reason=None, fault=None)
     _check_flag(row, values, "protected", row.provision_state in (states.ACTIVE, states.RESCUE))
+    _check_flag(row, values, "retired", row.provision_state != states.AVAILABLE)
     if "conductor_group" in values:
         values["conductor_group"] = _group(values["conductor_group"])
 

@@ -155,6 +155,7 @@ _BY_GRANT: dict[str, dict[str, str]] = {
         "baremetal:node:get_states": "See the node's states",
         "baremetal:node:traits:list": "List the node's traits",
         "baremetal:node:bios:get": "See the node's BIOS settings",
+        "baremetal:node:get_indicator_state": "See the lights on the machine",
         "baremetal:node:vif:list": "List the node's VIFs",
         "baremetal:port:get": "See a port",
         "baremetal:portgroup:get": "See a port group",
@@ -196,6 +197,7 @@ _BY_GRANT: dict[str, dict[str, str]] = {
         "baremetal:node:update:driver_interfaces": "Change the node's driver and interfaces",
         "baremetal:node:get_boot_device": "Ask for the node's boot device",
         "baremetal:node:set_boot_device": "Set the node's boot device",
+        "baremetal:node:set_indicator_state": "Switch the lights on the machine",
         "baremetal:node:inject_nmi": "Send the node a non-masking interrupt",
         "baremetal:node:traits:set": "Add or replace the node's traits",
         "baremetal:node:traits:delete": "Remove traits from the node",
@@ -218,6 +220,7 @@ _SYSTEM_ONLY: dict[str, dict[str, str]] = {
     "system_reader": {
         "baremetal:chassis:get": "List and see chassis",
         "baremetal:conductor:get": "List and see conductors",
+        "baremetal:deploy_template:get": "List and see deploy templates",
         "baremetal:driver:get": "List and see drivers",
         "baremetal:driver:get_properties": "See what a driver needs to know about a node",
         "baremetal:driver:get_raid_logical_disk_properties": "See what a driver knows about logical disks",
@@ -228,7 +231,11 @@ _SYSTEM_ONLY: dict[str, dict[str, str]] = {
     "system_admin": {
         "baremetal:chassis:create": "Create a chassis",
         "baremetal:chassis:delete": "Delete a chassis",
+        "baremetal:deploy_template:create": "Create a deploy template",
+        "baremetal:deploy_template:update": "Change a deploy template",
+        "baremetal:deploy_template:delete": "Delete a deploy template",
         "baremetal:driver:vendor_passthru": "Call vendor methods of a driver",
+        "baremetal:events:post": "Tell what happened in another service",
         "baremetal:node:update_owner_provisioned": "Change the owner of a node that is in use",
     },
 }

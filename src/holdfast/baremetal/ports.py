@@ -64,6 +64,7 @@ def create(services: Services, values: Mapping[str, Any]) -> str:
         columns["node_id"] = node.id
         columns["portgroup_id"] = _group_id(connection, group_uuid)
         vif = vifs.legacy({}, msgspec.json.decode(columns["extra"]), f"port {columns['uuid']}", node.uuid)
+        _check_smartnic(columns)
         _check_group(connection, node, columns, vif)
         _insert(connection, columns)
         if vif:
@@ -85,12 +86,17 @@ def ensure(db: Database, node_uuid: str, address: str) -> str:
             _insert(connection, {"uuid": uuid, "node_id": node.id, "address": address})
             return uuid
         if found.node_id != node.id:
-            raise _taken(address)
+            raise taken(address)
         return str(found.uuid)
 
 
-def change(services: Services, uuid: str, changes: Changes, *, inspection_shown: bool) -> None:
-    """Applies a patch in one transaction. `changes` turns the stored values into those that change."""
+def change(
+    services: Services, uuid: str, changes: Changes, *, inspection_shown: bool, request_id: str | None = None
+) -> None:
+    """Applies a patch in one transaction. `changes` turns the stored values into those that change.
+
+    If a network service must hear of it, a flow makes the change instead, once it is checked.
+    """
     with services.db.write() as connection:
         node, row = belongings.lock(connection, ports, uuid, whole(), missing(uuid))
         belongings.require_not_inspecting(node, inspection_shown=inspection_shown)
@@ -105,36 +111,50 @@ def change(services: Services, uuid: str, changes: Changes, *, inspection_shown:
         if not columns:
             return
         task = nodes.load_task(connection, node.uuid)
-        network = vifs.bookkeeper(services.drivers, task)
+        network = services.drivers.network(task)
         port = next(port for port in task.ports if port.id == row.id)
-        changed = _changed(port, columns)
+        changed = changed_port(port, columns)
+        _check_smartnic({**row._asdict(), **columns})
         _check_state(node, home, columns)
         _check_vifs(network, task, port, columns)
         if "extra" in columns:
             vifs.legacy(port.extra, changed.extra, f"port {uuid}", home.uuid)
         if columns.keys() & {*WIRING, "extra"}:
             _check_group(connection, home, {**row._asdict(), **columns}, network.tenant_vif(changed))
-        network.port_changed(task, changed)
-        _update(connection, row.id, columns)
-        if "extra" in columns:
-            vifs.follow(connection, services.drivers, home.uuid)
+        pushed = network.calls_out and network.pushes(task, changed)
+        if not pushed:
+            if not network.calls_out:
+                network.port_changed(task, changed)
+            _update(connection, row.id, columns)
+            if "extra" in columns:
+                vifs.follow(connection, services.drivers, home.uuid)
+    if pushed:
+        from holdfast.baremetal.flows import change_port  # here, because flows import this module
+
+        change_port.run(services, node, "ports", row, columns, request_id)
 
 
-def destroy(services: Services, uuid: str) -> None:
+def destroy(services: Services, uuid: str, request_id: str | None = None) -> None:
     """Deletes a port that nobody uses; in maintenance one with a VIF, too."""
     with services.db.write() as connection:
         node, row = belongings.lock(connection, ports, uuid, whole(), missing(uuid))
         task = nodes.load_task(connection, node.uuid)
         network = services.drivers.network(task)
-        vif = network.get_current_vif(next(port for port in task.ports if port.id == row.id))
+        port = next(port for port in task.ports if port.id == row.id)
+        vif = network.get_current_vif(port)
         if vif is not None and not node.maintenance:
             raise errors.InvalidState(
                 f"Port {uuid} of node {nodes.label(node)} cannot be deleted: VIF {vif} is on it. "
                 "Detach it first, or put the node into maintenance."
             )
-        connection.execute(delete(ports).where(ports.c.id == row.id))
-        if vif is not None:
-            vifs.follow(connection, services.drivers, node.uuid)
+        left_over = network.tenant_vif(port) if network.calls_out else None
+        if left_over is None:
+            connection.execute(delete(ports).where(ports.c.id == row.id))
+            if vif is not None:
+                vifs.follow(connection, services.drivers, node.uuid)
+    if left_over is not None:  # the network service must hear of it before the port is gone
+        vifs.vif_detach(services, node.uuid, left_over, request_id)
+        destroy(services, uuid, request_id)
 
 
 # -- rules
@@ -168,6 +188,13 @@ def _check_vifs(network: NetworkInterface, task: Task, port: Port, columns: Mapp
                 f"Port {port.uuid} cannot go to another node or port group: VIF {vif} is on {what} {place.uuid}. "
                 "Detach it first."
             )
+
+
+def _check_smartnic(values: Mapping[str, Any]) -> None:
+    """A smart NIC is its own switch: what plugs its ports is named by host and port."""
+    link = msgspec.json.decode(values.get("local_link_connection") or "{}")
+    if values.get("is_smartnic") and not {"port_id", "hostname"} <= link.keys():
+        raise errors.InvalidValue("A smart NIC needs port_id and hostname in local_link_connection.")
 
 
 def _check_group(connection: Connection, node: Row[Any], values: Mapping[str, Any], vif: str | None) -> None:
@@ -210,7 +237,7 @@ def _group_id(connection: Connection, uuid: str | None) -> int | None:
 # -- SQL
 
 
-def _changed(port: Port, columns: Mapping[str, Any]) -> Port:
+def changed_port(port: Port, columns: Mapping[str, Any]) -> Port:
     """The port as drivers will see it."""
     known = {name: value for name, value in columns.items() if name in Port.__struct_fields__}
     for name in ("extra", "local_link_connection"):
@@ -224,7 +251,7 @@ def _insert(connection: Connection, columns: Mapping[str, Any]) -> None:
         connection.execute(insert(ports).values(**columns, created_at=now()))
     except IntegrityError as error:
         if is_taken(error, ports.c.address):
-            raise _taken(columns["address"]) from None
+            raise taken(columns["address"]) from None
         raise errors.Duplicate(f"A port with UUID {columns['uuid']} already exists.") from None
 
 
@@ -232,8 +259,8 @@ def _update(connection: Connection, port_id: int, columns: Mapping[str, Any]) ->
     try:
         connection.execute(update(ports).where(ports.c.id == port_id).values(**columns, updated_at=now()))
     except IntegrityError:
-        raise _taken(columns.get("address")) from None
+        raise taken(columns.get("address")) from None
 
 
-def _taken(address: str | None) -> errors.Duplicate:
+def taken(address: str | None) -> errors.Duplicate:
     return errors.Duplicate(f"A port with MAC address {address} already exists.")

@@ -63,6 +63,7 @@ class Port(msgspec.Struct, kw_only=True):
     portgroup_id: int | None = None
     pxe_enabled: bool = True
     physical_network: str | None = None
+    is_smartnic: bool = False
     local_link_connection: Json = {}
     extra: Json = {}
     internal_info: Json = {}
@@ -104,6 +105,8 @@ class Task:
     connectors: list[Connector] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     traits: list[str] = field(default_factory=list)
+    # Of the deploy templates that the instance's traits activate
+    template_steps: list[Json] = field(default_factory=list)
     generation: int = 0
     # Stores what was changed so far. For a driver that is about to switch a machine on: it may ask at once.
     save: Callable[[], None] = field(default=lambda: None, repr=False, compare=False)

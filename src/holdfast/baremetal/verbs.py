@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from holdfast import errors
-from holdfast.baremetal import instances, nodes, provision, states
+from holdfast.baremetal import configdrives, instances, nodes, provision, states, steps
 from holdfast.baremetal.flows import (
     abort_node,
     adopt_node,
@@ -39,11 +39,12 @@ FLOWS: dict[str, Flow[Any]] = {
     "abort": abort_node.ABORT,
 }
 
-STEP_INTERFACES = ("vendor", "power", "management", "deploy", "bios", "raid")
 # The argument a verb takes beside its name, and which verbs take it.
 ARGUMENTS = {
     "configdrive": ("deploy", "rebuild"),
     "clean_steps": ("clean",),
+    "deploy_steps": ("deploy", "rebuild"),
+    "disable_ramdisk": ("clean",),
     "rescue_password": ("rescue",),
 }
 NOT_IN_MAINTENANCE = ("deploy", "rebuild", "clean")
@@ -59,12 +60,19 @@ def ask(services: Services, node: Any, event: str, arguments: dict[str, Any], re
     provision.require(node, event)
     if event in ("delete", "rebuild"):
         nodes.require_unprotected(node)
+    if event == "provide" and node.retired:
+        raise errors.InvalidStateRequested(
+            f"Node {nodes.label(node)} is retired ({node.retired_reason or 'no reason given'}) and cannot be "
+            "provided. End that first: `baremetal node unset --retired`."
+        )
     _check_arguments(event, arguments)
     if event == "manage" and node.provision_state != states.ENROLL:
         provision.move(services.db, node.uuid, event)
         return
     with services.db.read() as connection:
         task = nodes.load_task(connection, node.uuid)
+    if event in ("deploy", "rebuild"):
+        task.node.driver_internal_info[steps.REQUESTED] = arguments.get("deploy_steps")
     if event in ("deploy", "rebuild", "adopt"):
         instances.require_deployable(services.drivers, task)
     elif event in ("rescue", "unrescue"):
@@ -73,17 +81,32 @@ def ask(services: Services, node: Any, event: str, arguments: dict[str, Any], re
         services.drivers.inspect(task).validate(task)
     elif event == "delete":
         services.drivers.power(task).validate(task)
-    # A crash between these two leaves a secret on the node and nothing else: the caller asks again.
-    secret = {k: arguments[k] for k in ("configdrive", "rescue_password") if arguments.get(k)}
-    if secret:
-        instances.remember(services.db, node.uuid, secret)
+    # A crash between these two leaves what came along on the node and nothing else: the caller asks again.
+    _remember(services, node, event, arguments)
     services.flows.start(FLOWS[event], _params(event, node.uuid, arguments), request_id=request_id)
+
+
+def _remember(services: Services, node: Any, event: str, arguments: dict[str, Any]) -> None:
+    """Keeps what may hold secrets on the node, where it is masked, and out of the flow."""
+    values = {k: arguments[k] for k in ("configdrive", "rescue_password") if arguments.get(k) not in (None, "")}
+    if isinstance(values.get("configdrive"), dict):
+        values["configdrive"] = configdrives.build(values["configdrive"], uuid=node.uuid, name=node.name)
+    wanted = arguments.get("deploy_steps")
+    if event in ("deploy", "rebuild") and (wanted or steps.REQUESTED in node.driver_internal_info):
+        instances.remember(services.db, node.uuid, values, deploy_steps=wanted)
+    elif values:
+        instances.remember(services.db, node.uuid, values)
 
 
 def _params(event: str, node: str, arguments: dict[str, Any]) -> msgspec.Struct:
     match event:
         case "clean":
-            return clean_node.CleanParams(node=node, event=event, steps=arguments["clean_steps"])
+            return clean_node.CleanParams(
+                node=node,
+                event=event,
+                steps=arguments["clean_steps"],
+                disable_ramdisk=bool(arguments.get("disable_ramdisk")),
+            )
         case "provide":
             return clean_node.CleanParams(node=node, event=event)
         case "deploy" | "rebuild":
@@ -101,24 +124,15 @@ def _check_arguments(event: str, arguments: dict[str, Any]) -> None:
     if event == "clean":
         if not arguments.get("clean_steps"):
             raise errors.BadRequest("Cleaning by hand needs clean_steps.")
-        for step in arguments["clean_steps"]:
-            _check_step(step)
+        steps.check_clean(arguments["clean_steps"])
     if event == "rescue" and not (arguments.get("rescue_password") or "").strip():
         raise errors.BadRequest("Rescue needs a rescue_password.")
-    if arguments.get("configdrive"):
+    if arguments.get("deploy_steps") is not None:
+        arguments["deploy_steps"] = steps.check_deploy(arguments["deploy_steps"])
+    if isinstance(arguments.get("configdrive"), dict):
+        configdrives.check(arguments["configdrive"])
+    elif arguments.get("configdrive"):
         _check_configdrive(arguments["configdrive"])
-
-
-def _check_step(step: dict[str, Any]) -> None:
-    unknown = sorted(step.keys() - {"interface", "step", "args"})
-    if unknown:
-        raise errors.BadRequest(f"A clean step has interface, step and args, not {', '.join(unknown)[:80]}.")
-    if step.get("interface") not in STEP_INTERFACES:
-        raise errors.BadRequest(f"A clean step's interface is one of {', '.join(STEP_INTERFACES)}.")
-    if not isinstance(step.get("step"), str) or not step["step"]:
-        raise errors.BadRequest("A clean step needs the name of the step.")
-    if not isinstance(step.get("args", {}), dict):
-        raise errors.BadRequest("The args of a clean step are a JSON object.")
 
 
 def _check_configdrive(value: str) -> None:

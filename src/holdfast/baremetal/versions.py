@@ -63,6 +63,15 @@ VERSIONS: dict[Version, str] = {
         50: "`owner` of nodes, and the filter.",
         51: "`description` of nodes; filter `description_contains`.",
         52: "Allocations; `allocation_uuid` of nodes, and the allocation of a node.",
+        53: "`is_smartnic` of ports.",
+        54: "Events of other services.",
+        55: "Deploy templates.",
+        56: "A config drive given as an object, which the service builds.",
+        57: "Name and `extra` of an allocation may change.",
+        58: "An allocation for a node that is in use already.",
+        59: "`vendor_data` in a config drive.",
+        60: "`owner` of allocations, and the filter.",
+        61: "`retired` nodes are not offered again; `retired_reason`, and the filter.",
     }.items()
 }
 

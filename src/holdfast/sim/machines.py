@@ -84,6 +84,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     bios: dict[str, str] = msgspec.field(default_factory=FACTORY_BIOS.copy)
     raid: list[dict[str, Any]] = []
     nmis: int = 0
+    indicators: dict[str, str] = {}  # "led@chassis": "blinking"
     rescued: bool = False
     console: bool = False
 
@@ -184,6 +185,13 @@ class Machines:
 
     def inject_nmi(self, node: str, *, generation: int) -> bool:
         return self._ensure(node, generation, lambda machine: Happening("nmi", {"nmis": machine.nmis + 1}))
+
+    def set_indicator(self, node: str, indicator: str, state: str, *, generation: int) -> bool:
+        return self._ensure(
+            node,
+            generation,
+            lambda machine: Happening("indicator", {"indicators": {**machine.indicators, indicator: state}}, indicator),
+        )
 
     def install(self, node: str, instance: Mapping[str, Any], *, generation: int) -> bool:
         """Puts an instance on the disk, replacing any other."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, or_, select
 
 from holdfast import config, errors
-from holdfast.baremetal import conductors, nodes, policies, scoping, states, trait_filters, traits
+from holdfast.baremetal import conductors, network_data, nodes, policies, scoping, states, trait_filters, traits
 from holdfast.db import tables
 from holdfast.web import kinds, lists, patch
 from holdfast.web.kinds import BOOLEAN, NAME, OBJECT, OPTIONAL_BOOLEAN, SECRET_OBJECT, TIME, UUID, Kind, text
@@ -62,6 +63,7 @@ def _hidden(request: Request) -> Hidden | None:
     return lambda owner, lessee: policies.hidden_fields(policy, caller, owner, lessee)
 
 
+NETWORK_DATA = replace(OBJECT, check=network_data.check)
 TRAITS = Kind(
     kinds.same,  # type: ignore[arg-type]  # read only: traits have paths of their own
     {"type": "array", "items": {"type": "string", "maxLength": traits.LONGEST}, "maxItems": traits.MOST},
@@ -95,6 +97,10 @@ NODE = Resource(
         Field("conductor", text(255), since=V(1, 49), load=conductors.of_nodes, sort=False),
         Field("owner", text(255), T.owner, V(1, 50), create=True, patch=True),
         Field("description", text(4096), T.description, V(1, 51), create=True, patch=True),
+        Field("retired", BOOLEAN, T.retired, V(1, 61), create=True, patch=True),
+        Field("retired_reason", text(4096), T.retired_reason, V(1, 61), create=True, patch=True),
+        Field("lessee", text(255), T.lessee, V(1, 65), create=True, patch=True),
+        Field("network_data", NETWORK_DATA, T.network_data, V(1, 66), create=True, patch=True, sort=False),
         Field("allocation_uuid", UUID, ALLOCATION_UUID, V(1, 52), sort=False),
         Field("power_state", text(15), T.power_state),
         Field("target_power_state", text(15), T.target_power_state),
@@ -104,8 +110,8 @@ NODE = Resource(
         Field("last_error", text(4096), T.last_error),
         Field("inspection_started_at", TIME, T.inspection_started_at, V(1, 6)),
         Field("inspection_finished_at", TIME, T.inspection_finished_at, V(1, 6)),
-        Field("clean_step", OBJECT, T.clean_step, V(1, 7), sort=False),
-        Field("deploy_step", OBJECT, T.deploy_step, V(1, 44), sort=False),
+        Field("clean_step", SECRET_OBJECT, T.clean_step, V(1, 7), sort=False),
+        Field("deploy_step", SECRET_OBJECT, T.deploy_step, V(1, 44), sort=False),
         Field("raid_config", OBJECT, T.raid_config, V(1, 12), sort=False),
         Field("target_raid_config", OBJECT, T.target_raid_config, V(1, 12), sort=False),
         Field("maintenance", BOOLEAN, T.maintenance, create=True, patch=True),
@@ -170,6 +176,8 @@ NODE = Resource(
         ),
         Filter("conductor", text(255), conductors.in_charge_of, V(1, 49), "Looked after by this conductor."),
         Filter("owner", text(255), lambda v: T.owner == v, V(1, 50), "Owned by this project."),
+        Filter("lessee", text(255), lambda v: T.lessee == v, V(1, 65), "Leased by this project."),
+        Filter("retired", BOOLEAN, lambda v: T.retired.is_(v), about="Retired, or not."),
         Filter("project", text(255), lambda v: or_(T.owner == v, T.lessee == v), about="Owned or leased by it."),
         Filter(
             "description_contains",

@@ -25,7 +25,8 @@ NODES = tables.nodes.c
 GROUPS = tables.portgroups.c
 
 # The keys of local_link_connection, and the sets of which one must be there whole.
-LINK_KEYS = ("port_id", "switch_id", "switch_info", "hostname")
+LINK_KEYS = ("port_id", "switch_id", "switch_info", "hostname", "network_type")
+NETWORK_TYPES = ("managed", "unmanaged")
 LINK_NEEDS = (frozenset({"port_id", "switch_id"}), frozenset({"port_id", "hostname"}))
 _DATAPATH_ID = re.compile(r"[0-9a-f]{16}", re.IGNORECASE)
 
@@ -38,6 +39,10 @@ def _check_link(field: str, value: Any) -> str:
     unknown = sorted(value.keys() - set(LINK_KEYS))
     if unknown:
         raise errors.InvalidValue(f"{field} may have {', '.join(LINK_KEYS)}, not {', '.join(unknown)[:80]}.")
+    if value.get("network_type", NETWORK_TYPES[0]) not in NETWORK_TYPES:
+        raise errors.InvalidValue(f"{field}['network_type'] must be one of {', '.join(NETWORK_TYPES)}.")
+    if value.get("network_type") == "unmanaged" and len(value) == 1:
+        return stored
     if not any(needed <= value.keys() for needed in LINK_NEEDS):
         raise errors.InvalidValue(f"{field} needs port_id and switch_id, or port_id and hostname.")
     for key, entry in value.items():
@@ -83,9 +88,19 @@ PORT = Resource(
         Field("extra", OBJECT, T.extra, create=True, patch=True, sort=False),
         Field("internal_info", OBJECT, T.internal_info, V(1, 18), sort=False),
         Field("pxe_enabled", BOOLEAN, T.pxe_enabled, V(1, 19), create=True, patch=True, default=True),
-        Field("local_link_connection", LINK, T.local_link_connection, V(1, 19), create=True, patch=True, sort=False),
+        Field(
+            "local_link_connection",
+            LINK,
+            T.local_link_connection,
+            V(1, 19),
+            create=True,
+            patch=True,
+            sort=False,
+            inner=[("network_type", V(1, 64))],
+        ),
         Field("portgroup_uuid", UUID, GROUPS.uuid, V(1, 24), create=True, patch=True),
         Field("physical_network", text(64, 1), T.physical_network, V(1, 34), create=True, patch=True),
+        Field("is_smartnic", BOOLEAN, T.is_smartnic, V(1, 53), create=True, patch=True),
         Field("created_at", TIME, T.created_at),
         Field("updated_at", TIME, T.updated_at),
     ],
@@ -164,12 +179,13 @@ def update(request: Request) -> Reply:
         return PORT.apply_patch(stored, operations)
 
     uuid = request.subject.uuid
-    ports.change(request.services, uuid, changes, inspection_shown=request.version >= V(1, 39))
+    shown = request.version >= V(1, 39)
+    ports.change(request.services, uuid, changes, inspection_shown=shown, request_id=request.id)
     return Reply(document=_full(request, uuid))
 
 
 def destroy(request: Request) -> Reply:
-    ports.destroy(request.services, request.subject.uuid)
+    ports.destroy(request.services, request.subject.uuid, request.id)
     return Reply(204)
 
 

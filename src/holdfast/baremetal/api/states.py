@@ -29,6 +29,9 @@ SHOWN = (
 )
 
 
+ARGUMENT_SINCE = {"deploy_steps": V(1, 69), "disable_ramdisk": V(1, 70)}
+
+
 class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Bodies of actions: unknown keys are refused."""
 
@@ -40,8 +43,10 @@ class PowerRequest(Strict):
 
 class ProvisionRequest(Strict):
     target: str
-    configdrive: str | None = None
+    configdrive: str | dict[str, Any] | None = None
     clean_steps: list[dict[str, Any]] | None = None
+    deploy_steps: list[dict[str, Any]] | None = None
+    disable_ramdisk: bool | str | None = None
     rescue_password: str | None = None
 
 
@@ -89,6 +94,14 @@ def set_provision(request: Request) -> Reply:
     if verb.event == "rebuild" and wanted.configdrive is not None and request.version < V(1, 35):
         raise errors.BadRequest("A config drive with rebuild needs API version 1.35 or later.")
     arguments = {name: getattr(wanted, name) for name in verbs.ARGUMENTS}
+    for name, since in ARGUMENT_SINCE.items():
+        if arguments[name] is not None and request.version < since:
+            raise newer(f"The argument {name}", since)
+    if isinstance(wanted.configdrive, dict):
+        since = V(1, 59) if "vendor_data" in wanted.configdrive else V(1, 56)
+        if request.version < since:
+            raise errors.BadRequest(f"This object as configdrive needs API version {since} or later.")
+    arguments["disable_ramdisk"] = BOOLEAN.check("disable_ramdisk", wanted.disable_ramdisk)
     verbs.ask(request.services, request.subject, verb.event, arguments, request.id)
     return _accepted(request)
 

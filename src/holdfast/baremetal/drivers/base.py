@@ -173,6 +173,17 @@ class BootDevice:
 BOOT_DEVICES = ("pxe", "disk", "cdrom", "bios", "safe", "wanboot", "iscsiboot", "floppy", "uefihttp")
 
 
+INDICATOR_STATES = ("on", "off", "blinking")
+
+
+@dataclass(frozen=True)
+class Indicator:
+    """A light on a machine, and the states it can be put into."""
+
+    readonly: bool = False
+    states: tuple[str, ...] = INDICATOR_STATES
+
+
 class ManagementInterface(Interface):
     kind = "management"
 
@@ -190,6 +201,17 @@ class ManagementInterface(Interface):
 
     def get_mac_addresses(self, task: Task) -> list[str]:
         raise self._unsupported("reading MAC addresses")
+
+    def get_supported_indicators(self, task: Task) -> dict[str, dict[str, Indicator]]:
+        """The lights of the machine: component -> {name: what it can do}."""
+        raise self._unsupported("indicators")
+
+    def get_indicator_state(self, task: Task, component: str, indicator: str) -> str | None:
+        """One of `INDICATOR_STATES`; None if it cannot be told."""
+        raise self._unsupported("indicators")
+
+    def set_indicator_state(self, task: Task, component: str, indicator: str, state: str) -> None:
+        raise self._unsupported("indicators")
 
 
 class BootInterface(Interface):

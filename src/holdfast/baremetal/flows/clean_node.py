@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdfast import errors
 from holdfast.baremetal import node_steps, nodes, provision, states
 from holdfast.baremetal.drivers.base import Outcome
 from holdfast.baremetal.flows import node_work
@@ -25,6 +26,8 @@ class CleanParams(NodeParams, frozen=True, kw_only=True):
 
     event: str = "provide"
     steps: list[dict[str, Any]] | None = None
+    # Of the steps asked for none needs a ramdisk, and none is booted.
+    disable_ramdisk: bool = False
 
 
 def begin(work: Work, params: CleanParams) -> None:
@@ -44,15 +47,26 @@ def choose_steps(work: Work, params: CleanParams) -> int:
         task = nodes.load_task(connection, params.node, work.generation)
     if params.steps is None and not _is_automatic(services, task):
         steps = []
-    elif services.drivers.deploy(task).asks_ramdisk:
+    elif services.drivers.deploy(task).asks_ramdisk and not params.disable_ramdisk:
         node_steps.postpone(services, params.node, "clean", params.steps, work.generation)
         return 1
     elif params.steps is not None:
         steps = node_steps.requested(services, task, "clean", params.steps)
+        if params.disable_ramdisk:
+            _require_no_ramdisk(services, task, steps)
     else:
         steps = node_steps.automatic(services, task, "clean")
     node_steps.prepare(services, params.node, "clean", steps, work.generation)
     return len(steps)
+
+
+def _require_no_ramdisk(services: Services, task: Task, steps: list[dict[str, Any]]) -> None:
+    need = {(s.interface, s.step) for s in services.drivers.steps(task, "clean") if s.requires_ramdisk}
+    for step in steps:
+        if (step["interface"], step["step"]) in need:
+            raise errors.DriverDataInvalid(
+                f"Step {step['interface']}.{step['step']} needs the ramdisk, which was asked not to be booted."
+            )
 
 
 def _is_automatic(services: Services, task: Task) -> bool:
@@ -62,7 +76,7 @@ def _is_automatic(services: Services, task: Task) -> bool:
 
 
 def prepare(work: Work, params: CleanParams) -> dict[str, bool]:
-    if not work.results["choose_steps"]:
+    if not work.results["choose_steps"] or params.disable_ramdisk:
         return waits(Outcome.DONE)
     services = work.services
     with nodes.working(services, params.node, work.generation) as task:
@@ -95,8 +109,9 @@ def finish(work: Work, params: NodeParams) -> None:
     event = ending(work, "clean")
     if event == "done":
         with work.services.db.read() as connection:
-            by_hand = nodes.find(connection, params.node).target_provision_state == states.MANAGEABLE
-        event = "manage" if by_hand else "done"
+            row = nodes.find(connection, params.node)
+        # A retired node is not offered again.
+        event = "manage" if row.target_provision_state == states.MANAGEABLE or row.retired else "done"
     node_work.finish(work, params.node, event, CONTINUE)
 
 

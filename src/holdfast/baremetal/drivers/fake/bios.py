@@ -18,14 +18,14 @@ ARGSINFO = {
 
 
 class FakeBios(Simulated, BiosInterface):
-    @deploy_step(0, argsinfo=ARGSINFO)
-    @clean_step(0, argsinfo=ARGSINFO)
+    @deploy_step(0, argsinfo=ARGSINFO, requires_ramdisk=False)
+    @clean_step(0, argsinfo=ARGSINFO, requires_ramdisk=False)
     @can_fail
     def apply_configuration(self, task: Task, settings: Any = None) -> None:
         self.machines.set_bios(task.node.uuid, _parse(settings), generation=task.generation)
 
-    @deploy_step(0)
-    @clean_step(0)
+    @deploy_step(0, requires_ramdisk=False)
+    @clean_step(0, requires_ramdisk=False)
     @can_fail
     def factory_reset(self, task: Task) -> None:
         self.machines.reset_bios(task.node.uuid, generation=task.generation)

@@ -5,13 +5,17 @@ from __future__ import annotations
 import hashlib
 
 from holdfast import errors
-from holdfast.baremetal.drivers.base import BootDevice, ManagementInterface
+from holdfast.baremetal.drivers.base import BootDevice, Indicator, ManagementInterface
 from holdfast.baremetal.drivers.fake.rehearsal import Simulated, can_fail
 from holdfast.baremetal.task import Task
 from holdfast.sim.machines import DEFAULT_BOOT_DEVICE
 
 SUPPORTED = ("pxe", "disk", "cdrom", "bios", "safe", "uefihttp")
 NICS = 2
+INDICATORS = {
+    "chassis": {"led": Indicator()},
+    "system": {"led": Indicator(), "power": Indicator(readonly=True, states=("on", "off"))},
+}
 
 
 class FakeManagement(Simulated, ManagementInterface):
@@ -36,6 +40,17 @@ class FakeManagement(Simulated, ManagementInterface):
     @can_fail
     def inject_nmi(self, task: Task) -> None:
         self.machines.inject_nmi(task.node.uuid, generation=task.generation)
+
+    def get_supported_indicators(self, task: Task) -> dict[str, dict[str, Indicator]]:
+        return INDICATORS
+
+    @can_fail
+    def get_indicator_state(self, task: Task, component: str, indicator: str) -> str | None:
+        return self.machines.get(task.node.uuid).indicators.get(f"{indicator}@{component}", "off")
+
+    @can_fail
+    def set_indicator_state(self, task: Task, component: str, indicator: str, state: str) -> None:
+        self.machines.set_indicator(task.node.uuid, f"{indicator}@{component}", state, generation=task.generation)
 
     @can_fail
     def get_mac_addresses(self, task: Task) -> list[str]:

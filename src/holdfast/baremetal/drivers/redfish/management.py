@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sushy import BootSource, BootSourceOverrideEnabled, ResetType, State
+from sushy import BootSource, BootSourceOverrideEnabled, IndicatorLED, ResetType, State
 
 from holdfast import errors
-from holdfast.baremetal.drivers.base import BootDevice, ManagementInterface
+from holdfast.baremetal.drivers.base import BootDevice, Indicator, ManagementInterface
 from holdfast.baremetal.drivers.redfish.access import PROPERTIES, read_access
 from holdfast.baremetal.drivers.redfish.connection import call, if_there
 from holdfast.baremetal.task import Task
@@ -23,6 +23,8 @@ BOOT_SOURCES = {
     "iscsiboot": BootSource.REMOTE_DRIVE,
     "uefihttp": BootSource.UEFI_HTTP,
 }
+# Redfish's word: ours
+LAMP_STATES = {IndicatorLED.LIT: "on", IndicatorLED.OFF: "off", IndicatorLED.BLINKING: "blinking"}
 # Supermicro offers the virtual CD under a name of its own; sushy writes it, so it has to be read too.
 BOOT_DEVICES = {source: device for device, source in BOOT_SOURCES.items()} | {BootSource.USB_CD: "cdrom"}
 
@@ -67,6 +69,19 @@ class RedfishManagement(ManagementInterface):
             system.reset_system(ResetType.NMI)
 
         call(self.conf, task.node, "inject an NMI", interrupt, repeatable=False)
+
+    def get_supported_indicators(self, task: Task) -> dict[str, dict[str, Indicator]]:
+        """The lamp that tells the machine from its neighbours, where the BMC has one."""
+        lamp = call(self.conf, task.node, "tell its indicators", lambda system: system.indicator_led)
+        return {"system": {"led": Indicator()}} if lamp is not None else {}
+
+    def get_indicator_state(self, task: Task, component: str, indicator: str) -> str | None:
+        lamp = call(self.conf, task.node, "tell the state of its lamp", lambda system: system.indicator_led)
+        return LAMP_STATES.get(lamp)
+
+    def set_indicator_state(self, task: Task, component: str, indicator: str, state: str) -> None:
+        wanted = next(lamp for lamp, word in LAMP_STATES.items() if word == state)
+        call(self.conf, task.node, f"switch its lamp {state}", lambda system: system.set_indicator_led(wanted))
 
     def get_mac_addresses(self, task: Task) -> list[str]:
         found = call(
