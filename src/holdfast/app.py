@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,8 @@ from oslo_config import cfg
 from holdfast import __version__, config
 from holdfast.baremetal import policies, upkeep
 from holdfast.baremetal.api.boot import API as BOOT
+from holdfast.baremetal.api.images import API as IMAGES
+from holdfast.baremetal.api.ramdisk import ROUTES as FOR_RAMDISKS
 from holdfast.baremetal.api.routes import API as BAREMETAL
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.flows import FLOWS
@@ -22,6 +25,7 @@ from holdfast.flows.engine import Engine
 from holdfast.services import Services
 from holdfast.web import auth, edge, health, metrics
 from holdfast.web.policy import Policy
+from holdfast.web.rate_limit import RateLimit
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 
 # Every API of this service; paths nobody else claims belong to the last one.
-APIS = [BAREMETAL, BOOT, FLOWS_API, health.API]
+APIS = [BAREMETAL, BOOT, IMAGES, FLOWS_API, health.API]
 
 
 def build_services(conf: cfg.ConfigOpts) -> Services:
@@ -49,7 +53,14 @@ def build_services(conf: cfg.ConfigOpts) -> Services:
         exclusive=db.is_sqlite,
         drivers=drivers.types(),
     )
-    services = Services(conf=conf, db=db, drivers=drivers, flows=flows, policy=Policy(conf, policies.RULES))
+    services = Services(
+        conf=conf,
+        db=db,
+        drivers=drivers,
+        flows=flows,
+        policy=Policy(conf, policies.RULES),
+        ramdisk_limit=RateLimit(conf.api.ramdisk_rate_limit, conf.api.ramdisk_rate_burst),
+    )
     flows.services = services
     return services
 
@@ -57,7 +68,18 @@ def build_services(conf: cfg.ConfigOpts) -> Services:
 def build_wsgi(services: Services) -> WSGIApplication:
     """The application that answers HTTP, behind authentication."""
     metrics.BUILD.labels(__version__).set(1)
-    return auth.wrap(edge.build(services, APIS), services.conf, edge.public_paths(APIS))
+    apis = APIS
+    if services.conf.api.ramdisk_port:
+        others = [route for route in BAREMETAL.routes if route not in FOR_RAMDISKS]
+        apis = [replace(BAREMETAL, routes=others), *APIS[1:]]
+    return auth.wrap(edge.build(services, apis), services.conf, edge.public_paths(apis))
+
+
+def build_ramdisk_wsgi(services: Services) -> WSGIApplication:
+    """What the listener for ramdisks answers: what needs credentials is not even there."""
+    versions = [route for route in BAREMETAL.routes if route.path in ("", "/v1")]
+    baremetal = replace(BAREMETAL, routes=[*versions, *FOR_RAMDISKS])
+    return edge.build(services, [baremetal, BOOT, IMAGES, replace(health.API, routes=[])])
 
 
 def start(conf: cfg.ConfigOpts) -> tuple[WSGIApplication, Services, upkeep.Upkeep]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from holdfast.db.engine import Database
     from holdfast.flows.engine import Engine
     from holdfast.web.policy import Policy
+    from holdfast.web.rate_limit import RateLimit
 
 
 @dataclass
@@ -21,3 +22,5 @@ class Services:
     drivers: Drivers
     flows: Engine
     policy: Policy
+    # Of the endpoints that are open to every ramdisk.
+    ramdisk_limit: RateLimit

@@ -85,7 +85,11 @@ def test_a_callback_url_that_is_none_is_refused(api: Application, node: str, url
 
 def test_a_heartbeat_nobody_expects_changes_nothing(api: Application) -> None:
     (idle,) = api.enrol()
-    assert api.request("POST", f"/v1/heartbeat/{idle}", BEAT).status == 202
+    refused = api.request("POST", f"/v1/heartbeat/{idle}", BEAT)
+    unknown = api.request("POST", "/v1/heartbeat/11111111-1111-4111-8111-111111111111", BEAT)
+    nameless = api.request("POST", "/v1/heartbeat/no-such-name", BEAT)
+    assert refused.status == 404
+    assert refused.content == unknown.content == nameless.content
     assert api.send("GET", f"/v1/nodes/{idle}")["driver_internal_info"] == {}
 
 

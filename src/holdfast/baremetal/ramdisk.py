@@ -1,9 +1,14 @@
 """The ramdisk's side of a node: finding it, and its heartbeats (spec 004).
 
 Both endpoints are open to anybody on the provisioning network, so they say the same "not found" for
-every reason, give an allow-list of fields, and believe nothing: the callback URL a ramdisk names first
-stays until the machine is powered off or reprovisioned. From 1.62 on the first lookup of a boot gives the
-ramdisk a token, once; whoever cannot show it is not the ramdisk.
+every reason, give an allow-list of fields, and believe nothing:
+
+- the token is given once per boot, in one atomic write, and a heartbeat without it is refused;
+- the callback URL and the certificate of the first heartbeat stay until the machine is switched off.
+
+A heartbeat is one read and one write, and never waits for the node's lock: it is recorded, in
+`nodes.heartbeat_pending` too, and the flow that goes on with the node's work is started behind it. If another
+flow has the node, that one sees the record when it ends; `upkeep` starts what is left over.
 """
 
 from __future__ import annotations
@@ -11,24 +16,33 @@ from __future__ import annotations
 import hmac
 import logging
 import secrets as randomness
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
-from sqlalchemy import select, update
+from sqlalchemy import Row, Select, select, update
 
 from holdfast import errors, secrets
-from holdfast.baremetal import nodes, states
+from holdfast.baremetal import boot_progress, callback_urls, nodes, states
 from holdfast.baremetal.flows import abort_node, clean_node, deploy_node, inspect_node, rescue_node
 from holdfast.baremetal.flows.node_work import NodeParams
 from holdfast.db import tables
-from holdfast.db.engine import Database, now
+from holdfast.db.engine import Database, ago, now
 from holdfast.flows.flow import Flow
 from holdfast.services import Services
 from holdfast.web import kinds
 
 LOG = logging.getLogger(__name__)
+
+TOKEN = "agent_secret_token"  # noqa: S105
+# What a ramdisk may say of its own work; the words are those of kickstart and its like.
+STATUSES = ("start", "end", "error")
+LENGTHS = {"agent_version": 255, "agent_verify_ca": 65536, "agent_status_message": 4096, "agent_token": 255}
+# Tries against others who write the node at the same moment, before the ramdisk is asked to try again.
+TRIES = 10
+# Seconds that a heartbeat waits for the flow it started before somebody else makes up for it.
+PATIENCE = 5
 
 # What a heartbeat sets going in each state that waits for one.
 CONTINUES: dict[str, Flow[Any]] = {
@@ -37,58 +51,6 @@ CONTINUES: dict[str, Flow[Any]] = {
     states.INSPECTWAIT: inspect_node.CONTINUE,
     states.RESCUEWAIT: rescue_node.CONTINUE,
 }
-
-
-def find(db: Database, node_uuid: str | None, addresses: list[str], *, restrict: bool) -> str:
-    """The UUID of the node a ramdisk runs on. One text for every reason it cannot be told."""
-    table, ports = tables.nodes, tables.ports
-    if node_uuid is not None:
-        statement = select(table.c.uuid, table.c.provision_state).where(table.c.uuid == node_uuid)
-    else:
-        statement = (
-            select(table.c.uuid, table.c.provision_state)
-            .distinct()
-            .join_from(table, ports)
-            .where(ports.c.address.in_(addresses))
-        )
-    with db.read() as connection:
-        rows = connection.execute(statement).all()
-    if len(rows) != 1 or (restrict and rows[0].provision_state not in states.LOOKUP):
-        raise errors.NotFound("The node could not be found.")
-    return str(rows[0].uuid)
-
-
-def addresses_in(text: str) -> list[str]:
-    """The MAC addresses in a comma-separated list, in lower case; what is not one is left out."""
-    found = []
-    for part in text.split(","):
-        try:
-            found.append(kinds.MAC.required().check("address", part.strip()))
-        except errors.InvalidValue:
-            LOG.info("A ramdisk sent something that is not a MAC address; left out")
-    return found
-
-
-TOKEN = "agent_secret_token"  # noqa: S105
-# What a ramdisk may say of its own work; the words are those of kickstart and its like.
-STATUSES = ("start", "end", "error")
-
-
-def issue_token(db: Database, uuid: str) -> str:
-    """The token of this boot, if this is the first to ask for it; afterwards only that there is one.
-
-    One write that also reads: of two who ask at the same moment one gets it.
-    """
-    table = tables.nodes
-    with db.write() as connection:
-        row = nodes.find(connection, uuid, lock=True)
-        info = msgspec.json.decode(row.driver_internal_info)
-        if info.get(TOKEN):
-            return secrets.MASK
-        info[TOKEN] = token = randomness.token_urlsafe(32)
-        stored = msgspec.json.encode(info).decode()
-        connection.execute(update(table).where(table.c.id == row.id).values(driver_internal_info=stored))
-        return token
 
 
 @dataclass(frozen=True)
@@ -103,50 +65,162 @@ class Beat:
     agent_status_message: str | None = None
 
 
-def heartbeat(services: Services, ident: str, beat: Beat, *, token_required: bool) -> None:
-    """Records a ramdisk's sign of life, and goes on with what waited for it.
+def missing() -> errors.NotFound:
+    """The one answer for a node that is unknown, ambiguous, or expects no ramdisk."""
+    return errors.NotFound("The node could not be found.")
 
-    A node that is locked keeps the record; the flow that holds it, or the next heartbeat, acts on it.
-    """
-    _check_beat(beat)
-    table = tables.nodes
-    with services.db.write() as connection:
-        row = nodes.find(connection, ident, lock=True)
-        if services.conf.api.restrict_lookup and row.provision_state not in states.LOOKUP:
-            LOG.info("Heartbeat of node %s ignored: no ramdisk is expected in %r", row.uuid, row.provision_state)
-            return
+
+def find(db: Database, node_uuid: str | None, addresses: list[str], *, restrict: bool) -> Row[Any]:
+    """The node a ramdisk runs on."""
+    table, ports = tables.nodes, tables.ports
+    if node_uuid is not None:
+        statement: Select[Any] = select(table).where(table.c.uuid == node_uuid)
+    else:
+        matching = select(ports.c.node_id).where(ports.c.address.in_(addresses))
+        statement = select(table).where(table.c.id.in_(matching)).limit(2)
+    with db.read() as connection:
+        rows = connection.execute(statement).all()
+    if len(rows) != 1 or (restrict and rows[0].provision_state not in states.LOOKUP):
+        raise missing()
+    return rows[0]
+
+
+def addresses_in(text: str) -> list[str]:
+    """The MAC addresses in a comma-separated list, in lower case; what is not one is left out."""
+    found = []
+    for part in text.split(","):
+        try:
+            found.append(kinds.MAC.required().check("address", part.strip()))
+        except errors.InvalidValue:
+            LOG.info("A ramdisk sent something that is not a MAC address; left out")
+    return found
+
+
+def look_up(
+    services: Services, node_uuid: str | None, addresses: list[str], *, wants_token: bool
+) -> tuple[Row[Any], str | None]:
+    """The node, and the token of this boot: itself to the first who asks, a mask to everybody after."""
+    restrict = services.conf.api.restrict_lookup
+    for _ in range(TRIES):
+        row = find(services.db, node_uuid, addresses, restrict=restrict)
         info = msgspec.json.decode(row.driver_internal_info)
-        _require_token(info, beat.agent_token, token_required)
-        for key, given in (("agent_url", beat.callback_url), ("agent_verify_ca", beat.agent_verify_ca)):
-            if info.get(key) and given != info[key]:
-                what = "callback_url" if key == "agent_url" else key
-                raise errors.BadRequest(f"The {what} differs from the one this ramdisk gave before.")
-        said = {
-            "agent_url": beat.callback_url or None,
-            "agent_version": beat.agent_version,
-            "agent_verify_ca": beat.agent_verify_ca,
-            "agent_status": beat.agent_status,
-            "agent_status_message": beat.agent_status_message,
-        }
-        info.update({key: value for key, value in said.items() if value is not None})
-        info["agent_last_heartbeat"] = now()
-        values = {"driver_internal_info": msgspec.json.encode(info).decode()}
+        token = None
+        marked = boot_progress.reached(info, boot_progress.LOOKUP)
+        if wants_token:
+            token = secrets.MASK if info.get(TOKEN) else randomness.token_urlsafe(32)
+            if token != secrets.MASK:
+                marked[TOKEN] = token
+        if marked == info or _replace(services.db, row, marked):
+            return row, token
+    raise errors.Conflict("The node is being changed; try again.")
+
+
+def heartbeat(services: Services, ident: str, beat: Beat, *, token_required: bool) -> None:
+    """Records a ramdisk's sign of life, and goes on with what waited for it."""
+    _check(services, beat)
+    for _ in range(TRIES):
+        row = _expecting(services, ident)
+        info = _recorded(services, row, beat, token_required)
+        values: dict[str, Any] = {}
         if row.provision_state in states.WAITING:
             values["provision_updated_at"] = now()  # the clock of the wait starts again
-        connection.execute(update(table).where(table.c.id == row.id).values(**values))
-    if row.reservation is None and beat.agent_status != "start" and row.provision_state in CONTINUES:
-        try:
-            if beat.agent_status == "error":
-                reason = f"The ramdisk reports: {beat.agent_status_message or 'an error'}"
-                params = abort_node.AbortParams(node=row.uuid, event="fail", reason=secrets.mask_text(reason))
-                services.flows.start(abort_node.ABORT, params)
-            else:
-                services.flows.start(CONTINUES[row.provision_state], NodeParams(node=row.uuid))
-        except errors.HoldfastError as error:  # another heartbeat, or an operator, was faster
-            LOG.info("Heartbeat of node %s recorded, not acted on: %s", row.uuid, error.public)
+        if beat.agent_status != "start" and row.provision_state in states.LOOKUP:
+            values["heartbeat_pending"] = now()
+        if _replace(services.db, row, info, **values):
+            break
+    else:
+        raise errors.Conflict("The node is being changed; try again.")
+    if row.reservation is None and beat.agent_status != "start":
+        act(services, row.uuid, row.provision_state, info)
 
 
-def _require_token(info: dict[str, Any], given: str | None, required: bool) -> None:
+def act(services: Services, node: str, state: str, info: Mapping[str, Any]) -> None:
+    """Starts what goes on with a node whose ramdisk has called. Whoever is slower than another is refused
+    by the flow's first step, which then leaves no trace."""
+    if state not in CONTINUES:
+        return
+    try:
+        if info.get("agent_status") == "error":
+            reason = f"The ramdisk reports: {info.get('agent_status_message') or 'an error'}"
+            params = abort_node.AbortParams(node=node, event="fail", reason=secrets.mask_text(reason))
+            services.flows.post(abort_node.ABORT, params)
+        else:
+            services.flows.post(CONTINUES[state], NodeParams(node=node))
+    except errors.Unavailable as error:  # stopping, say; the heartbeat is on record
+        LOG.info("The heartbeat of node %s is acted on later: %s", node, error.public)
+
+
+def act_on_pending(services: Services) -> None:
+    """Makes up for heartbeats that nobody acted on: a process died, or was stopping, just then."""
+    table = tables.nodes
+    with services.db.read() as connection:
+        rows = connection.execute(
+            select(table.c.uuid, table.c.provision_state, table.c.driver_internal_info).where(
+                table.c.provision_state.in_(CONTINUES),
+                table.c.heartbeat_pending.is_not(None),
+                table.c.heartbeat_pending < ago(PATIENCE),
+                table.c.reservation.is_(None),
+            )
+        ).all()
+    for row in rows:
+        act(services, row.uuid, row.provision_state, msgspec.json.decode(row.driver_internal_info))
+
+
+def _check(services: Services, beat: Beat) -> None:
+    if beat.callback_url or beat.agent_status is None:  # who only reports cannot be called back
+        networks = callback_urls.networks(services.conf)
+        callback_urls.check(beat.callback_url, networks, require_tls=services.conf.agent.require_tls)
+    if beat.agent_status not in (None, *STATUSES):
+        raise errors.InvalidValue(f"agent_status must be one of {', '.join(STATUSES)}.")
+    for name, most in LENGTHS.items():
+        if len(getattr(beat, name) or "") > most:
+            raise errors.InvalidValue(f"{name} must have at most {most} characters.")
+
+
+def _expecting(services: Services, ident: str) -> Row[Any]:
+    try:
+        with services.db.read() as connection:
+            row = nodes.find(connection, ident)
+    except errors.NotFound:
+        raise missing() from None
+    if services.conf.api.restrict_lookup and row.provision_state not in states.LOOKUP:
+        LOG.info("A heartbeat of node %s is refused: no ramdisk is expected in %r", row.uuid, row.provision_state)
+        raise missing()
+    return row
+
+
+def _recorded(services: Services, row: Row[Any], beat: Beat, token_required: bool) -> dict[str, Any]:
+    """The node's driver_internal_info with what the heartbeat says, if it is the ramdisk of this boot."""
+    info: dict[str, Any] = msgspec.json.decode(row.driver_internal_info)
+    _require_token(info, beat.agent_token, token_required)
+    for key, given in (("agent_url", beat.callback_url or None), ("agent_verify_ca", beat.agent_verify_ca)):
+        if info.get("agent_url") and given != info.get(key):
+            what = "callback_url" if key == "agent_url" else key
+            raise errors.BadRequest(f"The {what} differs from the one this ramdisk gave before.")
+    info = boot_progress.reached(info, boot_progress.HEARTBEAT)
+    said = {
+        "agent_url": beat.callback_url or None,
+        "agent_version": beat.agent_version,
+        "agent_verify_ca": beat.agent_verify_ca,
+        "agent_status": beat.agent_status,
+        "agent_status_message": beat.agent_status_message,
+    }
+    info.update({key: value for key, value in said.items() if value is not None})
+    info["agent_last_heartbeat"] = now()
+    task = nodes.bare_task(row)
+    task.node.driver_internal_info = info
+    services.drivers.deploy(task).heartbeat(
+        task,
+        beat.callback_url,
+        beat.agent_version,
+        agent_verify_ca=beat.agent_verify_ca,
+        agent_status=beat.agent_status,
+        agent_status_message=beat.agent_status_message,
+    )
+    return task.node.driver_internal_info
+
+
+def _require_token(info: Mapping[str, Any], given: str | None, required: bool) -> None:
     """A token that was issued is asked for in every version: an older one must not be a way around it."""
     known = info.get(TOKEN)
     if known is None and not required:
@@ -157,22 +231,13 @@ def _require_token(info: dict[str, Any], given: str | None, required: bool) -> N
         raise errors.BadRequest("The agent_token is not the one of this boot.")
 
 
-def _check_beat(beat: Beat) -> None:
-    if beat.callback_url or beat.agent_status is None:  # who only reports cannot be called back
-        _check_url(beat.callback_url)
-    if beat.agent_status not in (None, *STATUSES):
-        raise errors.InvalidValue(f"agent_status must be one of {', '.join(STATUSES)}.")
-    for name, most in (("agent_version", 255), ("agent_verify_ca", 65536), ("agent_status_message", 4096)):
-        if len(getattr(beat, name) or "") > most:
-            raise errors.InvalidValue(f"{name} must have at most {most} characters.")
-
-
-def _check_url(callback_url: str) -> None:
-    try:
-        parts = urlsplit(callback_url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.username is None
-        _ = parts.port
-    except ValueError:
-        valid = False
-    if not valid or len(callback_url) > 255:
-        raise errors.InvalidValue("callback_url must be an http or https URL without credentials.")
+def _replace(db: Database, row: Row[Any], info: dict[str, Any], **values: Any) -> bool:
+    """Writes driver_internal_info unless somebody else has changed it since the row was read."""
+    table = tables.nodes
+    with db.write() as connection:
+        written = connection.execute(
+            update(table)
+            .where(table.c.id == row.id, table.c.driver_internal_info == row.driver_internal_info)
+            .values(driver_internal_info=msgspec.json.encode(info).decode(), **values)
+        )
+    return written.rowcount == 1

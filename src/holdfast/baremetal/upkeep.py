@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from sqlalchemy import and_, func, or_, select
+import msgspec
+from sqlalchemy import func, select
 
 from holdfast import errors
-from holdfast.baremetal import power, states
+from holdfast.baremetal import boot_progress, power, ramdisk, states
 from holdfast.baremetal.flows import abort_node
 from holdfast.db.engine import ago
 from holdfast.db.tables import flows, nodes
@@ -41,6 +42,7 @@ class Upkeep:
         conf = services.conf
         self._threads = [
             self._every(conf.conductor.check_provision_state_interval, "waits", end_overdue_waits),
+            self._every(ramdisk.PATIENCE, "heartbeats", ramdisk.act_on_pending),
             self._every(15, "gauges", measure),
             self._every(3600, "old-flows", purge),
         ]
@@ -80,26 +82,25 @@ class Upkeep:
 
 
 def end_overdue_waits(services: Services) -> None:
-    """A ramdisk that stays silent too long fails what waits for it, with a reason that says so."""
+    """A ramdisk that stays silent too long, or whose boot gets stuck, fails what waits for it, with a reason
+    that says where to look."""
     limits = {state: getattr(services.conf.conductor, option) for state, option in TIMEOUTS.items()}
-    overdue = [
-        and_(nodes.c.provision_state == state, nodes.c.provision_updated_at < ago(seconds))
-        for state, seconds in limits.items()
-        if seconds
-    ]
-    if not overdue:
-        return
     with services.db.read() as connection:
         rows = connection.execute(
-            select(nodes.c.uuid, nodes.c.provision_state).where(
-                or_(*overdue), nodes.c.reservation.is_(None), nodes.c.maintenance.is_(False)
-            )
+            select(
+                nodes.c.uuid, nodes.c.provision_state, nodes.c.provision_updated_at, nodes.c.driver_internal_info
+            ).where(nodes.c.provision_state.in_(limits), nodes.c.reservation.is_(None), nodes.c.maintenance.is_(False))
         ).all()
     for row in rows:
-        reason = (
-            f"The ramdisk was not heard of for {limits[row.provision_state]} seconds while the node was in "
-            f"{row.provision_state!r}. Look at the machine's console for how far its boot came."
-        )
+        seconds = limits[row.provision_state]
+        reason = boot_progress.overdue(services.conf, msgspec.json.decode(row.driver_internal_info))
+        if reason is None and seconds and row.provision_updated_at < ago(seconds):
+            reason = (
+                f"The ramdisk was not heard of for {seconds} seconds while the node was in "
+                f"{row.provision_state!r}. Look at the machine's console for how far its boot came."
+            )
+        if reason is None:
+            continue
         params = abort_node.AbortParams(node=row.uuid, event="fail", reason=reason)
         try:
             services.flows.start(abort_node.ABORT, params)

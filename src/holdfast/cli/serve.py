@@ -17,12 +17,14 @@ from typing import Any
 from oslo_config import cfg
 
 from holdfast import __version__, app, config
-from holdfast.baremetal import netboot, policies
+from holdfast.baremetal import callback_urls, netboot, policies
+from holdfast.baremetal.drivers.agent import ramdisk
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.cli import options as shared
 from holdfast.db import schema
 from holdfast.db.engine import Database
 from holdfast.web import auth
+from holdfast.web.listener import Listener
 from holdfast.web.policy import Policy
 
 CLOUDS = """\
@@ -58,10 +60,12 @@ def run(options: argparse.Namespace) -> int:
     try:
         auth.check(conf)
         netboot.check_networks(conf)
+        callback_urls.networks(conf)
         Policy(conf, policies.RULES)  # a policy file that cannot be read is better found now
         Drivers(conf)  # a wrong name in the configuration is told here, once
         check_workers(conf)
         check_port(conf.api.host, conf.api.port)
+        check_ramdisk_listener(conf)
         state_dir.mkdir(parents=True, exist_ok=True)
         lock = hold(state_dir) if conf.database.connection is None else None
     except (cfg.Error, OSError) as error:
@@ -106,6 +110,12 @@ def _worker(conf: cfg.ConfigOpts) -> Any:
     wsgi, services, care = app.start(conf)
     # Worker processes end without atexit; this is the hook they do honour.
     util.Finalize(None, app.stop, args=(services, care), exitpriority=10)
+    if conf.api.ramdisk_port:
+        listener = Listener(
+            app.build_ramdisk_wsgi(services), conf.api.ramdisk_host, conf.api.ramdisk_port, conf.api.threads
+        )
+        listener.start()
+        util.Finalize(None, listener.close, exitpriority=20)
     return wsgi
 
 
@@ -115,6 +125,13 @@ def check_workers(conf: cfg.ConfigOpts) -> None:
             "More than one worker needs PostgreSQL: set [database] connection "
             "(or HOLDFAST_DATABASE__CONNECTION=postgresql+psycopg://user:password@host/name)."
         )
+
+
+def check_ramdisk_listener(conf: cfg.ConfigOpts) -> None:
+    if bool(conf.api.ramdisk_host) != bool(conf.api.ramdisk_port):
+        raise cfg.ConfigFileValueError("[api] ramdisk_host and ramdisk_port go together.")
+    if conf.api.ramdisk_port:
+        check_port(conf.api.ramdisk_host, conf.api.ramdisk_port)
 
 
 def check_port(host: str, port: int) -> None:
@@ -151,6 +168,8 @@ def announce(conf: cfg.ConfigOpts, state_dir: Path) -> None:
         f"  flows       {url}/flows",
         f"  health      {url}/readyz   metrics {url}/metrics   OpenAPI {url}/openapi.json",
     ]
+    if conf.api.ramdisk_port:
+        lines.append(f"  ramdisks    {ramdisk.api_url(conf)}")
     if conf.auth_strategy == "noauth":
         clouds = state_dir / "clouds.yaml"
         clouds.write_text(CLOUDS.format(url=url, path=clouds))

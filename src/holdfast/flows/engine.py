@@ -161,6 +161,10 @@ class Engine:
         waiter.started.result()
         return flow_id
 
+    def post(self, flow: Flow[P], params: P) -> None:
+        """Starts a flow and waits for nothing: it is in the journal, and whatever it meets is told there."""
+        self._begin(flow, params, str(uuid.uuid4()), None)
+
     def run(
         self, flow: Flow[P], params: P, *, timeout: float | None = None, request_id: str | None = None
     ) -> dict[str, Any]:

@@ -238,8 +238,11 @@ def _failure(api: Api, error: Exception, request_id: str) -> Reply:
 def _send(api: Api, req: falcon.Request, resp: falcon.Response, reply: Reply, request_id: str) -> None:
     resp.status = reply.status
     content = reply.bytes()
-    resp.data = content
-    if content:
+    if reply.file is not None:
+        resp.set_stream(reply.file.open("rb"), reply.file.stat().st_size)
+    else:
+        resp.data = content
+    if content or reply.file is not None:
         resp.content_type = reply.content_type
     for name, value in {**version_headers(api, req), **reply.headers}.items():
         resp.set_header(name, value)

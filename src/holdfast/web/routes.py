@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,11 +40,12 @@ class Request:
 
 @dataclass
 class Reply:
-    """What goes back: bytes already encoded, or a document to encode, or nothing."""
+    """What goes back: bytes already encoded, or a document to encode, or a file to send, or nothing."""
 
     status: int = 200
     document: Any = None
     content: bytes | None = None
+    file: Path | None = None
     headers: dict[str, str] = field(default_factory=dict)
     content_type: str = JSON
 

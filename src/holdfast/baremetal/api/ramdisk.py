@@ -1,21 +1,33 @@
-"""/v1/lookup and /v1/heartbeat: what a ramdisk may ask without credentials."""
+"""What a ramdisk may ask without credentials: /v1/lookup, /v1/heartbeat, /v1/continue_inspection, and the
+vendor passthru that was there before the first two (spec 004), for ramdisks as old as that.
+
+`ROUTES` is also all that the listener for ramdisks serves of this API (`[api] ramdisk_port`).
+"""
 
 from __future__ import annotations
 
-import msgspec
+import functools
+import logging
+from typing import Any
 
-from holdfast import errors
-from holdfast.baremetal import ramdisk
-from holdfast.baremetal.api.nodes import NODE, ident
+import msgspec
+from sqlalchemy import Row
+
+from holdfast import errors, secrets
+from holdfast.baremetal import inventories, ramdisk
 from holdfast.baremetal.api.states import Strict
-from holdfast.db import tables
-from holdfast.web import lists, metrics
+from holdfast.baremetal.drivers.agent.inventory import mac_addresses
+from holdfast.baremetal.states import INSPECTWAIT
+from holdfast.services import Services
+from holdfast.web import metrics
 from holdfast.web.kinds import UUID, text
-from holdfast.web.routes import Param, Reply, Request, Route
+from holdfast.web.routes import Handler, Param, Reply, Request, Route
 from holdfast.web.versions import Version as V
 
-# All a stranger on the provisioning network gets to see of a node.
-SHOWN = ("uuid", "properties", "instance_info", "driver_internal_info")
+LOG = logging.getLogger(__name__)
+
+# All a stranger on the provisioning network gets to see of a node, beside its links.
+SHOWN = ("properties", "instance_info", "driver_internal_info")
 
 
 class HeartbeatRequest(Strict):
@@ -35,6 +47,18 @@ SAID_SINCE = {
     "agent_status_message": V(1, 72),
 }
 TOKENS = V(1, 62)
+INSPECTION = V(1, 84)
+
+
+def limited(handler: Handler) -> Handler:
+    """A handler that one address may call only so often."""
+
+    @functools.wraps(handler)
+    def guarded(request: Request) -> Reply:
+        request.services.ramdisk_limit.take(request.remote)
+        return handler(request)
+
+    return guarded
 
 
 def lookup(request: Request) -> Reply:
@@ -42,13 +66,7 @@ def lookup(request: Request) -> Reply:
     addresses = [] if node_uuid else ramdisk.addresses_in(request.query.get("addresses", ""))
     if node_uuid is None and not addresses:
         raise errors.BadRequest("A lookup needs node_uuid, or addresses with at least one MAC address.")
-    services = request.services
-    uuid = ramdisk.find(services.db, node_uuid, addresses, restrict=services.conf.api.restrict_lookup)
-    token = ramdisk.issue_token(services.db, uuid) if request.version >= TOKENS else None
-    plan = NODE.plan([NODE.by_name[name] for name in SHOWN], request.version, full=False)
-    with services.db.read() as connection:
-        node = lists.show(connection, plan, tables.nodes.c.uuid == uuid, request.base, "The node could not be found.")
-    return Reply(document={"node": node, "config": _config(services.conf.api.ramdisk_heartbeat_timeout, token)})
+    return Reply(document=_found(request, node_uuid, addresses, wants_token=request.version >= TOKENS))
 
 
 def heartbeat(request: Request) -> Reply:
@@ -57,8 +75,58 @@ def heartbeat(request: Request) -> Reply:
         if getattr(body, name) is not None and request.version < since:
             raise errors.InvalidValue(f"{name} needs API version {since} or later.")
     beat = ramdisk.Beat(**msgspec.structs.asdict(body))
+    return _record(request, beat, token_required=request.version >= TOKENS)
+
+
+def continue_inspection(request: Request) -> Reply:
+    """Without a version, which is how agents send it, the answer is the node's UUID; from 1.84 on that of a lookup."""
+    if V(1, 1) < request.version < INSPECTION:
+        raise errors.NotFound("The resource could not be found.")
+    node_uuid = UUID.check("node_uuid", request.query.get("node_uuid") or None)
+    inventory = request.body.get("inventory")
+    addresses = mac_addresses(inventory) if isinstance(inventory, dict) else []
+    if not addresses:
+        raise errors.BadRequest("A report needs an inventory with at least one interface that has a mac_address.")
+    services = request.services
+    uuid = inventories.keep(services.db, node_uuid, addresses, request.body)
+    document: dict[str, Any] = {"uuid": uuid}
+    if request.version >= INSPECTION:
+        document = _found(request, uuid, [], wants_token=True)
+    ramdisk.act(services, uuid, INSPECTWAIT, {})
+    return Reply(202, document=document)
+
+
+# -- what old ramdisks call
+
+
+def old_lookup(request: Request) -> Reply:
+    _deprecated(request, "/v1/lookup")
+    body: dict[str, Any] = request.body
+    node_uuid = UUID.check("node_uuid", body.get("node_uuid") or None)
+    inventory = body.get("inventory")
+    addresses = mac_addresses(inventory) if isinstance(inventory, dict) else []
+    if node_uuid is None and not addresses:
+        raise errors.BadRequest("A lookup needs node_uuid, or an inventory with the mac_address of an interface.")
+    document = _found(request, node_uuid, addresses, wants_token=False)
+    timeout = request.services.conf.api.ramdisk_heartbeat_timeout
+    return Reply(document={"heartbeat_timeout": timeout, "node": document["node"]})
+
+
+def old_heartbeat(request: Request) -> Reply:
+    _deprecated(request, "/v1/heartbeat")
+    url, version = request.body.get("agent_url"), request.body.get("agent_version")
+    if not isinstance(url, str) or not isinstance(version, str | None):
+        raise errors.InvalidValue("A heartbeat needs agent_url.")
+    return _record(request, ramdisk.Beat(url, version), token_required=False)
+
+
+def _deprecated(request: Request, instead: str) -> None:
+    LOG.warning("A ramdisk at %s uses the deprecated vendor passthru; a newer one uses %s", request.remote, instead)
+
+
+def _record(request: Request, beat: ramdisk.Beat, *, token_required: bool) -> Reply:
     try:
-        ramdisk.heartbeat(request.services, ident(request), beat, token_required=request.version >= TOKENS)
+        ramdisk.heartbeat(request.services, request.path["node"], beat, token_required=token_required)
     except errors.HoldfastError:
         metrics.HEARTBEATS.labels("refused").inc()
         raise
@@ -66,11 +134,31 @@ def heartbeat(request: Request) -> Reply:
     return Reply(202)
 
 
-def _config(heartbeat_timeout: int, token: str | None) -> dict[str, object]:
+def _found(request: Request, node_uuid: str | None, addresses: list[str], *, wants_token: bool) -> dict[str, Any]:
+    services = request.services
+    row, token = ramdisk.look_up(services, node_uuid, addresses, wants_token=wants_token)
+    return {"node": _document(row, request.base), "config": _config(services, token)}
+
+
+def _document(row: Row[Any], base: str) -> dict[str, Any]:
     return {
-        "heartbeat_timeout": heartbeat_timeout,
+        "uuid": row.uuid,
+        **{name: msgspec.Raw(secrets.mask_json(getattr(row, name)).encode()) for name in SHOWN},
+        "links": [
+            {"href": f"{base}/v1/nodes/{row.uuid}", "rel": "self"},
+            {"href": f"{base}/nodes/{row.uuid}", "rel": "bookmark"},
+        ],
+    }
+
+
+def _config(services: Services, token: str | None) -> dict[str, object]:
+    return {
+        "heartbeat_timeout": services.conf.api.ramdisk_heartbeat_timeout,
         "agent_token": token,
         "agent_token_required": True,
+        "agent_md5_checksum_enable": False,
+        "disable_deep_image_inspection": False,
+        "permitted_image_formats": ["raw", "qcow2"],
         "metrics": {
             "backend": "noop",
             "prepend_host": False,
@@ -86,7 +174,7 @@ ROUTES = [
     Route(
         "GET",
         "/v1/lookup",
-        lookup,
+        limited(lookup),
         None,
         "Find the node a ramdisk runs on.",
         since=V(1, 22),
@@ -95,11 +183,39 @@ ROUTES = [
     Route(
         "POST",
         "/v1/heartbeat/{node}",
-        heartbeat,
+        limited(heartbeat),
         None,
         "Record a ramdisk's sign of life.",
         since=V(1, 22),
         success=202,
         body=HeartbeatRequest,
+    ),
+    Route(
+        "POST",
+        "/v1/continue_inspection",
+        limited(continue_inspection),
+        None,
+        "Take an inspection ramdisk's report of a machine.",
+        success=202,
+        body=dict,
+        body_limit="max_json_body_size_inspection",
+        query=[Param("node_uuid", UUID)],
+    ),
+    Route(
+        "POST",
+        "/v1/drivers/{driver}/vendor_passthru/lookup",
+        limited(old_lookup),
+        None,
+        "Deprecated: find the node an old ramdisk runs on.",
+        body=dict,
+    ),
+    Route(
+        "POST",
+        "/v1/nodes/{node}/vendor_passthru/heartbeat",
+        limited(old_heartbeat),
+        None,
+        "Deprecated: record an old ramdisk's sign of life.",
+        success=202,
+        body=dict,
     ),
 ]
