@@ -5,6 +5,8 @@ Debian packages: openipmi (the simulator), ipmitool (what the driver calls).
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 import stat
 import subprocess
@@ -63,6 +65,44 @@ elif verb == "set":
     (state / name).write_text(value)
 """
 
+# The same for a chassis with a machine in it: a command that runs while the power is on.
+MACHINE_CHASSIS = """#!{python} -I
+import os, pathlib, shlex, signal, subprocess, sys
+state, machine = pathlib.Path({directory!r}), shlex.split({machine!r})
+pid = state / "pid"
+verb, *words = sys.argv[2:]
+
+def running():
+    try:
+        os.kill(int(pid.read_text()), 0)
+        return True
+    except (OSError, ValueError):
+        return False
+
+if verb == "get":
+    for word in words:
+        if word == "power":
+            print(f"power:{{int(running())}}")
+        else:
+            print(f"{{word}}:{{(state / word).read_text() if (state / word).exists() else 0}}")
+elif verb == "set":
+    with (state / "commands").open("a") as commands:
+        print(*words, file=commands)
+    name, value = words
+    if (name, value) in (("power", "0"), ("shutdown", "1")) and running():
+        os.kill(int(pid.read_text()), signal.SIGKILL)
+        pid.unlink()
+    elif (name, value) == ("power", "1") and not running():
+        with (state / "machine.log").open("ab") as log:
+            # Its own session and no open pipe: the simulator waits for its script, not for the machine.
+            child = subprocess.Popen(
+                machine, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        pid.write_text(str(child.pid))
+    else:
+        (state / name).write_text(value)
+"""
+
 
 class Simulator:
     """A running ipmi_sim. `state` is the chassis: files `power`, `boot`, and `commands`, a journal."""
@@ -93,13 +133,17 @@ class Simulator:
 
 
 @contextmanager
-def simulator(directory: Path, kg_key: bytes | None = None) -> Iterator[Simulator]:
-    """Starts the simulator. Its absence is a failure: `make test` installs it."""
+def simulator(directory: Path, kg_key: bytes | None = None, machine: str | None = None) -> Iterator[Simulator]:
+    """Starts the simulator. Its absence is a failure: `make test` installs it.
+
+    `machine`: a command that runs while the power is on, and is killed when it goes off.
+    """
     port = free_port(socket.SOCK_DGRAM)
     state, saved, chassis = directory / "chassis", directory / "saved", directory / "chassis.py"
     for new in (state, saved):
         new.mkdir()
-    chassis.write_text(CHASSIS.format(python=sys.executable, directory=str(state)))
+    text = CHASSIS if machine is None else MACHINE_CHASSIS
+    chassis.write_text(text.format(python=sys.executable, directory=str(state), machine=machine))
     chassis.chmod(chassis.stat().st_mode | stat.S_IXUSR)
     (directory / "bmc.emu").write_text(MANAGEMENT_CONTROLLER)
     (directory / "lan.conf").write_text(
@@ -128,6 +172,15 @@ def simulator(directory: Path, kg_key: bytes | None = None) -> Iterator[Simulato
     finally:
         process.terminate()
         process.wait(10)
+        _pull_the_plug(state / "pid")
+
+
+def _pull_the_plug(pid: Path) -> None:
+    if pid.exists():
+        try:
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
 
 def _wait_until_bound(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

@@ -17,6 +17,8 @@ COMMANDS = {
     "demo": ("demo", "enrol a fleet of simulated machines"),
     "status": ("status", "the installation on one screen"),
     "baremetal": ("baremetal", "the baremetal command line, at the service on this machine"),
+    "volume": ("volume", "export volumes to nodes, without Nova"),
+    "dhcp": ("dhcp", "print a DHCP configuration for machines that boot over the network"),
     "flow": ("flow", "look at flows, and repair them"),
     "doctor": ("doctor", "check that nothing is lost"),
     "passwd": ("passwd", "add a user for http_basic authentication"),

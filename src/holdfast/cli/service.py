@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 from typing import Any
+from urllib.parse import urlencode
 
 import requests
 
@@ -38,11 +40,39 @@ def call(options: argparse.Namespace, method: str, path: str, **request: Any) ->
         except requests.ConnectionError:
             raise errors.Unavailable(f"Nothing answers at {options.url}. Give the address with --url.") from None
     try:
-        document = answer.json()
+        document = answer.json() if answer.content else None
     except ValueError:
         raise errors.Unavailable(f"What answers at {options.url} is not Holdfast.") from None
     if not answer.ok:
-        failure = document.get("error") if isinstance(document, dict) else None
-        message = failure.get("message") if isinstance(failure, dict) else None
-        raise errors.HoldfastError(message or f"The service answered {answer.status_code}.")
+        raise errors.HoldfastError(_message(document) or f"The service answered {answer.status_code}.")
     return document
+
+
+def baremetal(options: argparse.Namespace, method: str, path: str, body: Any = None) -> Any:
+    """The same for the bare-metal API, at its newest version; the path is below /v1."""
+    headers = {"X-OpenStack-Ironic-API-Version": "latest"}
+    return call(options, method, f"/baremetal/v1/{path}", json=body, headers=headers)
+
+
+def listed(options: argparse.Namespace, collection: str, **arguments: str) -> list[dict[str, Any]]:
+    """A whole collection of the bare-metal API, however many pages it has."""
+    key, found = collection.rpartition("/")[2], []
+    while True:
+        page = baremetal(options, "GET", f"{collection}?{urlencode(arguments)}")
+        found += page[key]
+        if "next" not in page:
+            return found
+        arguments["marker"] = page[key][-1]["uuid"]
+
+
+def _message(document: Any) -> str | None:
+    """What an error says: in our own form, or in Ironic's, which is a document inside a string."""
+    if not isinstance(document, dict):
+        return None
+    if isinstance(document.get("error"), dict):
+        return str(document["error"].get("message") or "") or None
+    try:
+        inner = json.loads(document.get("error_message") or "null")
+        return str(inner.get("faultstring") or inner["description"])
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return None

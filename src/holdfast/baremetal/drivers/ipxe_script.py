@@ -291,8 +291,7 @@ def _shown(text: str) -> str:
 # iPXE's error numbers begin with the POSIX error, as it numbers them.
 ERRORS = {
     0x02: "it was refused: the login, or the initiator's name",
-    0x0F: "the connection was reset",
-    0x11: "the connection was refused: nothing listens there",
+    0x0F: "the connection was refused or cut: does anything listen there?",
     0x1A: "nothing answers at that address",
     0x1D: "there was an input or output error",
     0x28: "the network could not be reached",
