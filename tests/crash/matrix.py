@@ -13,6 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,30 +51,18 @@ class Result(msgspec.Struct):
     broken: list[str] = []
 
 
-def faults_of(scenario: Scenario) -> list[tuple[str, str]]:
-    """(what goes wrong before, where it is killed) for every kill of a scenario."""
-    forward = [("", f"{point}=kill") for point in generic.forward_points(scenario)]
-    fault = generic.unwinding_fault(scenario.flow)
-    backward = [(fault, f"{point}=kill") for point in generic.unwinding_points(scenario)] if fault else []
-    return forward + backward
-
-
 def run_scenario(scenario: Scenario, directory: Path) -> list[Result]:
     """All kills of a scenario, WIDTH at a time."""
     directory.mkdir(parents=True)
     template = directory / "template"
-    must(in_process(lambda: set_up(scenario, template)))
-    faults = faults_of(scenario)
-    baselines: dict[str, Drawing] = {}
-    for before in sorted({before for before, _kill in faults}):
-        must(in_process(lambda before=before: disturb(scenario, template, directory / f"calm{len(before)}", before)))
-        baselines[before] = recovered(directory / f"calm{len(before)}")
+    must(in_process(partial(set_up, scenario, template)))
+    calm = {"": undisturbed(scenario, template, directory / "calm")}
+    kills = [("", point) for point in generic.forward_points(scenario, calm[""].picture)]
+    if failure := generic.unwinding_fault(scenario.flow):
+        calm[failure] = undisturbed(scenario, template, directory / "unwound", failure)
+        kills += [(failure, point) for point in generic.unwinding_points(scenario)]
     workers = [
-        fork(
-            lambda share=faults[i::WIDTH], out=directory / f"results{i}": work(
-                share, out, template, baselines, scenario
-            )
-        )
+        fork(partial(kill_all, scenario, template, calm, kills[i::WIDTH], directory / f"results{i}"))
         for i in range(WIDTH)
     ]
     for worker in workers:
@@ -85,20 +74,23 @@ def run_scenario(scenario: Scenario, directory: Path) -> list[Result]:
     ]
 
 
-def work(
-    share: list[tuple[str, str]], out: Path, template: Path, baselines: dict[str, Drawing], scenario: Scenario
+def undisturbed(scenario: Scenario, template: Path, place: Path, failure: str = "") -> Drawing:
+    must(in_process(partial(disturb, scenario, template, place, failure)))
+    return recovered(place)
+
+
+def kill_all(
+    scenario: Scenario, template: Path, calm: dict[str, Drawing], kills: list[tuple[str, str]], out: Path
 ) -> None:
+    """One worker's share of (what fails before, where it is killed)."""
     results = []
-    for before, kill in share:
-        place = out.with_name(f"{out.name}.{kill.partition('=')[0]}{'.back' if before else ''}")
-        status = in_process(lambda before=before, kill=kill, place=place: disturb(
-            scenario, template, place, ",".join(filter(None, (before, kill)))
-        ))  # fmt: skip
-        result = Result(kill)
-        if not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL):
-            result.broken = ["The flow never came to this point."]
-        else:
-            result.broken = compare(baselines[before], recovered(place), scenario)
+    for failure, point in kills:
+        place = out.with_name(f"{out.name}.{point}")
+        fault = ",".join(filter(None, (failure, f"{point}=kill")))
+        status = in_process(partial(disturb, scenario, template, place, fault))
+        result = Result(point, ["The flow never came to this point."])
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
+            result.broken = compare(calm[failure], recovered(place), scenario)
         if not result.broken:
             shutil.rmtree(place)
         results.append(result)
@@ -144,7 +136,7 @@ def disturb(scenario: Scenario, template: Path, place: Path, fault: str) -> None
         except errors.HoldfastError:
             if "error" not in fault:
                 raise
-        settle(services.flows)
+        generic.rest(services, situation.node)
 
     with_services(place, run)
 

@@ -7,6 +7,7 @@ same picture (node, machine, flows and what their steps returned), and break no 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,12 +135,19 @@ def unwinding_fault(flow: Flow[Any]) -> str | None:
     return f"{flow.kind}.{flow.steps[flow.pivot - 1].name}.do.inside=error" if flow.pivot else None
 
 
-def forward_points(scenario: Scenario) -> list[str]:
-    """Every point of the flow at which it can die on its way, and the first steps of the one that follows."""
-    points = [f"{scenario.flow.kind}.{name}.do.{where}" for name in names(scenario.flow) for where in WHERE]
-    if scenario.flow.then is not None:
-        points += [f"{kind}.begin.do.{where}" for kind in CHAINED[scenario.flow.kind] for where in WHERE]
-    return points
+def forward_points(scenario: Scenario, calm: Mapping[str, Any]) -> list[str]:
+    """Every point at which the flow can die on its way, and the first step of those that follow it.
+
+    `calm` is the picture of an undisturbed run: it tells which do.
+    """
+    kinds = [kind for kind, _state, _error in calm["flows"]]
+    follow = kinds[len(kinds) - kinds[::-1].index(scenario.flow.kind) :]
+    return [
+        f"{kind}.{name}.do.{where}"
+        for kind, steps in ((scenario.flow.kind, names(scenario.flow)), *((kind, ["begin"]) for kind in follow))
+        for name in steps
+        for where in WHERE
+    ]
 
 
 def unwinding_points(scenario: Scenario) -> list[str]:
@@ -151,12 +159,7 @@ def unwinding_points(scenario: Scenario) -> list[str]:
     ]
 
 
-# Which flows may follow which.
-CHAINED = {"tear_down_node": ["clean_node"]}
-
-
 def unscripted() -> list[str]:
-    """Kinds of flows that no scenario runs, and chains that nobody listed."""
+    """Kinds of flows that no scenario runs."""
     known = {scenario.flow.kind for scenario in scenarios.SCENARIOS}
-    missing = [flow.kind for flow in FLOWS.all() if flow.kind not in known]
-    return missing + [flow.kind for flow in FLOWS.all() if flow.then is not None and flow.kind not in CHAINED]
+    return [flow.kind for flow in FLOWS.all() if flow.kind not in known]

@@ -141,6 +141,13 @@ def _deploy(services: Services) -> deploy_node.DeployParams:
     return deploy_node.DeployParams(node=node)
 
 
+def _deploy_with_ramdisk(services: Services) -> deploy_node.DeployParams:
+    node = available(services)
+    change(services, node, "driver_info", {"fake_wait": ["deploy"]})
+    assign(services, node)
+    return deploy_node.DeployParams(node=node)
+
+
 def _rebuild(services: Services) -> deploy_node.DeployParams:
     return deploy_node.DeployParams(node=active(services), event="rebuild")
 
@@ -172,6 +179,7 @@ SCENARIOS: list[Scenario] = [
     Scenario("clean by hand", clean_node.CLEAN, _clean_by_hand, states.MANAGEABLE),
     Scenario("continue cleaning", clean_node.CONTINUE, _heard("clean"), states.AVAILABLE),
     Scenario("deploy", deploy_node.DEPLOY, _deploy, states.ACTIVE),
+    Scenario("deploy with a ramdisk", deploy_node.DEPLOY, _deploy_with_ramdisk, states.ACTIVE),
     Scenario("rebuild", deploy_node.DEPLOY, _rebuild, states.ACTIVE),
     Scenario("continue deploy", deploy_node.CONTINUE, _heard("deploy"), states.ACTIVE),
     Scenario("tear down", tear_down_node.TEAR_DOWN, _in(active), states.AVAILABLE),

@@ -12,6 +12,7 @@ import pytest
 
 from holdfast.cli.main import main
 from tests.application import Answer, Application
+from tests.flows.toy import settle
 
 
 @pytest.fixture
@@ -79,6 +80,7 @@ def test_a_stuck_flow_is_carried_on(api: Application, stuck: str) -> None:
     assert answer.status == 202
     node = api.settle(answer.json["subject"], "active")
     assert node["reservation"] is None
+    settle(api.services.flows)
     assert call(api, "GET", f"/{stuck}").json["state"] == "done"
     assert call(api, "POST", f"/{stuck}/retry").status == 409
 
@@ -131,7 +133,7 @@ def test_the_command_lists_shows_and_repairs(
         assert word in told
     assert main(["flow", "retry", stuck, "--url", url, "-f", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["id"] == stuck
-    api.settle(call(api, "GET", f"/{stuck}").json["subject"], "active")
+    settle(api.services.flows)
     assert main(["flow", "abandon", stuck, "--url", url, "--reason", "too late"]) == 1
     assert "nothing left to abandon" in capsys.readouterr().err
 

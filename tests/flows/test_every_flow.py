@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,10 +183,3 @@ def _twice(action: Callable[[Work, Any], Any]) -> Callable[[Work, Any], Any]:
         return second
 
     return repeated
-
-
-def test_the_matrix_has_points_for_every_step(tmp_path: Path) -> None:
-    for scenario in SCENARIOS:
-        points = generic.forward_points(scenario)
-        assert len(points) >= 3 * len(scenario.flow.steps)
-        assert len(set(points)) == len(points)
