@@ -83,13 +83,11 @@ class Neutron:
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
-    def network(self, name: str, *, physical_network: str | None = None, cidr: str | None = None, **more: Any) -> str:
-        """The UUID of a new network, flat on the physical network if one is given."""
-        if physical_network is not None:
-            more |= {"provider:network_type": "vlan", "provider:physical_network": physical_network}
-        made = self.call("POST", "/networks", {"network": {"name": name, **more}})["network"]["id"]
-        if cidr is not None:
-            self.call("POST", "/subnets", {"subnet": {"network_id": made, "ip_version": 4, "cidr": cidr}})
+    def network(self, name: str, *, physical_network: str = "physnet1") -> str:
+        """The UUID of a new network, a VLAN of the physical network, with room for addresses."""
+        provider = {"provider:network_type": "vlan", "provider:physical_network": physical_network}
+        made = self.call("POST", "/networks", {"network": {"name": name, **provider}})["network"]["id"]
+        self.call("POST", "/subnets", {"subnet": {"network_id": made, "ip_version": 4, "cidr": "10.0.0.0/22"}})
         return str(made)
 
     def port(self, network: str, **more: Any) -> str:

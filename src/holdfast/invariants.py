@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 from sqlalchemy import Connection, or_, select
 
-from holdfast.baremetal import states, vifs
+from holdfast.baremetal import nodes, states, vifs
 from holdfast.baremetal.drivers.base import NetworkInterface
 from holdfast.baremetal.drivers.fake.power import FakePower
 from holdfast.db import tables

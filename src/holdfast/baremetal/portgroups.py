@@ -58,14 +58,19 @@ def create(services: Services, values: Mapping[str, Any]) -> str:
         try:
             connection.execute(insert(portgroups).values(**columns, created_at=now()))
         except IntegrityError as error:
-            raise _duplicate(columns, error) from None
+            raise duplicate(columns, error) from None
         if vif:
             vifs.follow(connection, services.drivers, node.uuid)
     return str(columns["uuid"])
 
 
-def change(services: Services, uuid: str, changes: Changes, *, inspection_shown: bool) -> None:
-    """Applies a patch in one transaction. `changes` turns the stored values into those that change."""
+def change(
+    services: Services, uuid: str, changes: Changes, *, inspection_shown: bool, request_id: str | None = None
+) -> None:
+    """Applies a patch in one transaction. `changes` turns the stored values into those that change.
+
+    If a network service must hear of it, a flow makes the change instead, once it is checked.
+    """
     with services.db.write() as connection:
         node, row = belongings.lock(connection, portgroups, uuid, whole(), missing(uuid))
         belongings.require_not_inspecting(node, inspection_shown=inspection_shown)
@@ -78,25 +83,34 @@ def change(services: Services, uuid: str, changes: Changes, *, inspection_shown:
         if not columns:
             return
         task = nodes.load_task(connection, node.uuid)
-        network = vifs.bookkeeper(services.drivers, task)
+        network = services.drivers.network(task)
         group = next(group for group in task.portgroups if group.id == row.id)
-        changed = _changed(group, columns)
+        changed = changed_group(group, columns)
         _check(network, task, group, columns)
         if home is not node:
             for end in (node, home):
                 belongings.require_rewirable(end, "node of a port group")
         if "extra" in columns:
             vifs.legacy(group.extra, changed.extra, f"port group {uuid}", home.uuid)
-        network.portgroup_changed(task, changed)
-        try:
-            connection.execute(update(portgroups).where(portgroups.c.id == row.id).values(**columns, updated_at=now()))
-        except IntegrityError as error:
-            raise _duplicate(columns, error) from None
-        if "extra" in columns:
-            vifs.follow(connection, services.drivers, home.uuid)
+        pushed = network.calls_out and network.pushes(task, changed)
+        if not pushed:
+            if not network.calls_out:
+                network.portgroup_changed(task, changed)
+            try:
+                connection.execute(
+                    update(portgroups).where(portgroups.c.id == row.id).values(**columns, updated_at=now())
+                )
+            except IntegrityError as error:
+                raise duplicate(columns, error) from None
+            if "extra" in columns:
+                vifs.follow(connection, services.drivers, home.uuid)
+    if pushed:
+        from holdfast.baremetal.flows import change_port  # here, because flows import this module
+
+        change_port.run(services, node, "portgroups", row, columns, request_id)
 
 
-def destroy(services: Services, uuid: str) -> None:
+def destroy(services: Services, uuid: str, request_id: str | None = None) -> None:
     """Deletes a port group without ports that nobody uses; in maintenance one with a VIF, too."""
     with services.db.write() as connection:
         node, row = belongings.lock(connection, portgroups, uuid, whole(), missing(uuid))
@@ -111,9 +125,14 @@ def destroy(services: Services, uuid: str) -> None:
                 f"Port group {uuid} of node {nodes.label(node)} cannot be deleted: VIF {vif} is on it. "
                 "Detach it first, or put the node into maintenance."
             )
-        connection.execute(delete(portgroups).where(portgroups.c.id == row.id))
-        if vif is not None:
-            vifs.follow(connection, services.drivers, node.uuid)
+        left_over = network.tenant_vif(group) if network.calls_out else None
+        if left_over is None:
+            connection.execute(delete(portgroups).where(portgroups.c.id == row.id))
+            if vif is not None:
+                vifs.follow(connection, services.drivers, node.uuid)
+    if left_over is not None:  # the network service must hear of it before the port is gone
+        vifs.vif_detach(services, node.uuid, left_over, request_id)
+        destroy(services, uuid, request_id)
 
 
 # -- rules
@@ -147,7 +166,7 @@ def _check_name(name: str | None) -> None:
         raise errors.InvalidValue(f"A port group cannot be called {name!r}: the API uses that word in its paths.")
 
 
-def _changed(group: Portgroup, columns: Mapping[str, Any]) -> Portgroup:
+def changed_group(group: Portgroup, columns: Mapping[str, Any]) -> Portgroup:
     """The port group as drivers will see it."""
     known = {name: value for name, value in columns.items() if name in Portgroup.__struct_fields__}
     for name in ("extra", "properties"):
@@ -156,7 +175,7 @@ def _changed(group: Portgroup, columns: Mapping[str, Any]) -> Portgroup:
     return msgspec.structs.replace(group, **known)
 
 
-def _duplicate(columns: Mapping[str, Any], error: IntegrityError) -> errors.Duplicate:
+def duplicate(columns: Mapping[str, Any], error: IntegrityError) -> errors.Duplicate:
     if is_taken(error, portgroups.c.name):
         return errors.Duplicate(f"A port group with name {columns.get('name')} already exists.")
     if is_taken(error, portgroups.c.address):

@@ -1,13 +1,15 @@
 """VIFs of nodes (spec 003): listing, attaching and detaching them through the node's network interface.
 
-Two records, written in one transaction: the port or port group remembers its VIF in `internal_info`,
-where clients look for it; `node_vifs` says which node a VIF is on, and its key lets no VIF be on two.
+Two records: the port or port group remembers its VIF in `internal_info`, where clients look for it;
+`node_vifs` says which node a VIF is on, and its key lets no VIF be on two. A network interface that only
+keeps books is asked inside one transaction; for one that calls a network service there are flows.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -15,8 +17,9 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select
 from sqlalchemy.exc import IntegrityError
 
-from holdfast import errors
+from holdfast import errors, secrets
 from holdfast.baremetal import belongings, nodes
+from holdfast.baremetal.drivers import vif_placement
 from holdfast.baremetal.drivers.base import NetworkInterface
 from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.task import Task
@@ -28,26 +31,95 @@ LOG = logging.getLogger(__name__)
 LEGACY_KEY = "vif_port_id"
 
 
-def listed(services: Services, ident: str) -> list[dict[str, Any]]:
+def vif_list(services: Services, ident: str) -> list[dict[str, Any]]:
     """The VIFs on a node, as its network interface tells them."""
     with services.db.read() as connection:
         task = nodes.load_task(connection, ident)
     network = services.drivers.network(task)
-    network.validate(task)
+    if not network.calls_out:  # listing reads our own record; no network service need be there for that
+        network.validate(task)
     return network.vif_list(task)
 
 
-def attach(services: Services, ident: str, vif: Mapping[str, Any]) -> None:
-    """Puts a VIF on a node. `vif` has its `id`; other keys are the network interface's business."""
-    with _changing(services, ident) as (connection, network, task):
-        _require_unattached(connection, task, str(vif["id"]))
-        network.vif_attach(task, vif)
+def vif_attach(services: Services, ident: str, vif: Mapping[str, Any], request_id: str | None = None) -> None:
+    """Puts a VIF on a node. `vif` has its `id`; other keys are the network interface's business.
+
+    A locked node is `Unavailable`, not a conflict: Nova takes any conflict for "is attached already".
+    """
+    try:
+        if _calls_out(services, ident):
+            with _TURNS.of(ident):
+                _attach_by_flow(services, ident, vif, request_id)
+            return
+        with _changing(services, ident) as (connection, network, task):
+            require_unattached(connection, task, str(vif["id"]))
+            network.vif_attach(task, vif)
+    except errors.NodeLocked as error:
+        raise errors.Unavailable(error.public) from None
 
 
-def detach(services: Services, ident: str, vif_id: str) -> None:
+def vif_detach(services: Services, ident: str, vif_id: str, request_id: str | None = None) -> None:
     """Takes a VIF off a node; `BadRequest` if it is not on it."""
+    if _calls_out(services, ident):
+        from holdfast.baremetal.flows import detach_vif  # here, because flows import this module
+
+        with _TURNS.of(ident):
+            services.flows.run(
+                detach_vif.DETACH, detach_vif.DetachParams(node=ident, vif_id=vif_id), request_id=request_id
+            )
+        return
     with _changing(services, ident) as (_connection, network, task):
         network.vif_detach(task, vif_id)
+
+
+def _attach_by_flow(services: Services, ident: str, vif: Mapping[str, Any], request_id: str | None) -> None:
+    from holdfast.baremetal.flows import attach_vif  # here, because flows import this module
+
+    # What can be refused without a flow and without asking anybody, is. The flow checks again.
+    with services.db.read() as connection:
+        task = nodes.load_task(connection, ident)
+        require_unattached(connection, task, str(vif["id"]))
+    vif_placement.choose(task, vif, (), services.drivers.network(task).tenant_vif)
+    params = attach_vif.AttachParams(node=ident, vif=secrets.mask(dict(vif)))
+    services.flows.run(attach_vif.ATTACH, params, request_id=request_id)
+
+
+def _calls_out(services: Services, ident: str) -> bool:
+    with services.db.read() as connection:
+        task = nodes.load_task(connection, ident)
+    return services.drivers.network(task).calls_out
+
+
+class _Turns:
+    """Callers in this process who want the same node stand in line, rather than be refused because of
+    each other; whoever waits too long is told that the node is locked."""
+
+    SECONDS = 60.0
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._lines: dict[str, tuple[threading.Lock, int]] = {}
+
+    @contextmanager
+    def of(self, node: str) -> Iterator[None]:
+        with self._guard:
+            line, waiting = self._lines.get(node, (threading.Lock(), 0))
+            self._lines[node] = (line, waiting + 1)
+        try:
+            if not line.acquire(timeout=self.SECONDS):
+                raise errors.NodeLocked(f"Others have been changing the VIFs of node {node} for long. Try again.")
+            try:
+                yield
+            finally:
+                line.release()
+        finally:
+            with self._guard:
+                line, waiting = self._lines.pop(node)
+                if waiting > 1:
+                    self._lines[node] = (line, waiting - 1)
+
+
+_TURNS = _Turns()
 
 
 def detach_all(services: Services, ident: str, generation: int) -> None:
@@ -72,26 +144,14 @@ def _changing(services: Services, ident: str) -> Iterator[tuple[Connection, Netw
     with services.db.write() as connection:
         node = belongings.lock_node(connection, ident)
         task = nodes.load_task(connection, node.uuid)
-        network = bookkeeper(services.drivers, task)
+        network = services.drivers.network(task)
+        if network.calls_out:  # became one a moment ago
+            raise errors.Conflict(f"The network interface of node {task.node.label} has just changed. Try again.")
         network.validate(task)
         before = copy.deepcopy(task)
         yield connection, network, task
         nodes.store(connection, before, task)
         record(connection, network, task)
-
-
-def bookkeeper(drivers: Drivers, task: Task) -> NetworkInterface:
-    """The node's network interface, if it may be asked inside a transaction.
-
-    The seam for interfaces that call a network service: those calls take a flow that holds the node.
-    """
-    network = drivers.network(task)
-    if network.calls_out:
-        raise errors.UnsupportedByDriver(
-            f"The network interface of node {task.node.label} needs a network service to be called, "
-            "which this version does not do."
-        )
-    return network
 
 
 def record(connection: Connection, network: NetworkInterface, task: Task) -> None:
@@ -106,10 +166,15 @@ def record(connection: Connection, network: NetworkInterface, task: Task) -> Non
     if known - wanted:
         connection.execute(delete(node_vifs).where(mine, node_vifs.c.vif_id.in_(known - wanted)))
     for vif_id in sorted(wanted - known):
-        try:
-            connection.execute(insert(node_vifs).values(vif_id=vif_id, node_id=task.node.id))
-        except IntegrityError:
-            raise _elsewhere(vif_id) from None
+        claim(connection, task, vif_id)
+
+
+def claim(connection: Connection, task: Task, vif_id: str) -> None:
+    """Makes the VIF this node's; `Duplicate` if it is another's."""
+    try:
+        connection.execute(insert(node_vifs).values(vif_id=vif_id, node_id=task.node.id))
+    except IntegrityError:
+        raise _elsewhere(vif_id) from None
 
 
 def follow(connection: Connection, drivers: Drivers, node_uuid: str) -> None:
@@ -136,8 +201,8 @@ def legacy(before: Mapping[str, Any], after: Mapping[str, Any], of: str, node_uu
     return vif
 
 
-def _require_unattached(connection: Connection, task: Task, vif_id: str) -> None:
-    """The friendly half of the check; two attaches at the same moment meet at the key in `record`."""
+def require_unattached(connection: Connection, task: Task, vif_id: str) -> None:
+    """The friendly half of the check; two attaches at the same moment meet at the key of `node_vifs`."""
     holder = connection.execute(select(node_vifs.c.node_id).where(node_vifs.c.vif_id == vif_id)).scalar()
     if holder == task.node.id:
         raise errors.Duplicate(f"VIF {vif_id} is already attached to node {task.node.label}.")

@@ -121,12 +121,13 @@ def update(request: Request) -> Reply:
         return PORTGROUP.apply_patch(stored, operations)
 
     uuid = request.subject.uuid
-    portgroups.change(request.services, uuid, changes, inspection_shown=request.version >= V(1, 39))
+    shown = request.version >= V(1, 39)
+    portgroups.change(request.services, uuid, changes, inspection_shown=shown, request_id=request.id)
     return Reply(document=_full(request, uuid))
 
 
 def destroy(request: Request) -> Reply:
-    portgroups.destroy(request.services, request.subject.uuid)
+    portgroups.destroy(request.services, request.subject.uuid, request.id)
     return Reply(204)
 
 

@@ -164,7 +164,7 @@ class Neutron:
             given = {name: value for name, value in given.items() if name in wanted}
         elif conf.auth_type == "v3applicationcredential":
             given = {k: v for k, v in given.items() if k == "auth_url" or k.startswith("application_credential")}
-        made: Any = connection.Connection(  # type: ignore[no-untyped-call,unused-ignore]
+        made: Any = connection.Connection(
             auth_type=conf.auth_type,
             auth={**given, **({"endpoint": conf.endpoint_override} if conf.auth_type == "http_basic" else {})},
             region_name=conf.region_name,
@@ -175,8 +175,6 @@ class Neutron:
             cacert=conf.cafile,
             verify=not conf.insecure,
             app_name="holdfast",
-            load_yaml_config=False,
-            load_envvars=False,
         )
         return made.network
 

@@ -89,7 +89,7 @@ class NeutronVifs(NetworkInterface):
 
     def _bind_tenants(self, task: Task) -> None:
         found = list(self._tenants(task))
-        if not found:
+        if not found and task.node.provision_state in (states.DEPLOYING, states.DEPLOYWAIT):
             raise errors.DriverDataInvalid(
                 f"Node {task.node.label} has no VIF, so there is no network to put it on. "
                 f"Attach one first: `baremetal node vif attach {task.node.uuid} <port of Neutron>`."
