@@ -116,12 +116,11 @@ def set_raid(request: Request) -> Reply:
 
 def show_console(request: Request) -> Reply:
     services, node = request.services, request.subject
+    if not node.console_enabled:
+        return Reply(document={"console_enabled": False, "console_info": None})
     with services.db.read() as connection:
         task = nodes.load_task(connection, node.uuid)
-    interface = services.drivers.console(task)
-    info = interface.get_console(task)
-    enabled = bool(node.console_enabled)
-    return Reply(document={"console_enabled": enabled, "console_info": info if enabled else None})
+    return Reply(document={"console_enabled": True, "console_info": services.drivers.console(task).get_console(task)})
 
 
 def set_console(request: Request) -> Reply:
