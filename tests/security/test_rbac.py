@@ -26,7 +26,7 @@ from holdfast.db import tables
 from holdfast.db.engine import now
 from holdfast.web import auth, edge
 from holdfast.web.auth import ADMIN, ANONYMOUS, CALLER, Caller
-from holdfast.web.policy import Policy, node_target
+from holdfast.web.policy import Policy, allocation_target, node_target
 from holdfast.web.routes import Api, Reply, Route
 from tests.application import Answer, Application, running
 
@@ -55,6 +55,7 @@ PERSONAS: dict[str, Caller] = {
 ALL_SYSTEM = {"system admin", "system manager", "system member", "system reader", "system service"}
 OPERATORS = {"system admin", "system manager", "system member", "system service"}
 SYSTEM_MEMBERS = OPERATORS - {"system service"}
+MEMBERS = {"project admin", "project manager", "project member"}
 SOMEBODY = ALL_SYSTEM | set(PROJECT) | {"service project"}
 
 # Rules on things that belong to the whole system: allowed personas; everybody else is refused with 403.
@@ -64,6 +65,14 @@ SYSTEM_RULES: dict[str, set[str]] = {
     "baremetal:chassis:create": {"system admin"},
     "baremetal:chassis:update": SYSTEM_MEMBERS,
     "baremetal:chassis:delete": {"system admin"},
+    "baremetal:conductor:get": ALL_SYSTEM,
+    "baremetal:deploy_template:get": ALL_SYSTEM,
+    "baremetal:deploy_template:create": {"system admin"},
+    "baremetal:deploy_template:update": {"system admin"},
+    "baremetal:deploy_template:delete": {"system admin"},
+    "baremetal:events:post": {"system admin"},
+    "baremetal:allocation:create": SYSTEM_MEMBERS | MEMBERS,
+    "baremetal:allocation:create_restricted": SYSTEM_MEMBERS,
     "baremetal:driver:get": ALL_SYSTEM,
     "baremetal:driver:get_properties": ALL_SYSTEM,
     "baremetal:driver:get_raid_logical_disk_properties": ALL_SYSTEM,
@@ -78,10 +87,12 @@ LIST_RULES: dict[str, set[str]] = {
     "baremetal:port:list": SOMEBODY,
     "baremetal:portgroup:list": SOMEBODY,
     "baremetal:volume:list": SOMEBODY,
+    "baremetal:allocation:list": SOMEBODY,
     "baremetal:node:list_all": ALL_SYSTEM,
     "baremetal:port:list_all": ALL_SYSTEM,
     "baremetal:portgroup:list_all": ALL_SYSTEM,
     "baremetal:volume:list_all": ALL_SYSTEM,
+    "baremetal:allocation:list_all": ALL_SYSTEM,
 }
 
 # Rules on one node: who may, by the caller's relation to it. Who may not see the node is told that it
@@ -105,6 +116,7 @@ NODE_RULES: dict[str, dict[str, set[str]]] = {
     "baremetal:node:get_states": READ,
     "baremetal:node:traits:list": READ,
     "baremetal:node:bios:get": READ,
+    "baremetal:node:get_indicator_state": READ,
     "baremetal:node:vif:list": READ,
     "baremetal:port:get": READ,
     "baremetal:portgroup:get": READ,
@@ -136,6 +148,7 @@ NODE_RULES: dict[str, dict[str, set[str]]] = {
     "baremetal:node:update:driver_interfaces": REBUILD,
     "baremetal:node:get_boot_device": REBUILD,
     "baremetal:node:set_boot_device": REBUILD,
+    "baremetal:node:set_indicator_state": REBUILD,
     "baremetal:node:inject_nmi": REBUILD,
     "baremetal:node:traits:set": REBUILD,
     "baremetal:node:traits:delete": REBUILD,
@@ -154,6 +167,13 @@ NODE_RULES: dict[str, dict[str, set[str]]] = {
     "baremetal:node:delete": SYSTEM_ADMIN,
     "baremetal:node:vendor_passthru": SYSTEM_ADMIN,
     "baremetal:node:delete:self_owned_node": {"system": set(), "owner": {"admin"}, "lessee": set()},
+}
+
+# Rules on an allocation: the same, by the caller's relation to it.
+ALLOCATION_RULES: dict[str, dict[str, set[str]]] = {
+    "baremetal:allocation:get": {"system": EVERY_ROLE | SERVICE, "owner": EVERY_ROLE},
+    "baremetal:allocation:update": {"system": CHANGING, "owner": CHANGING},
+    "baremetal:allocation:delete": {"system": CHANGING, "owner": CHANGING},
 }
 
 # Rules that fit no group: tested one by one in tests/web/test_policy.py.
@@ -198,7 +218,7 @@ def label(entry: Any) -> str:
 
 
 def test_every_rule_has_a_case() -> None:
-    expected = {*SYSTEM_RULES, *LIST_RULES, *NODE_RULES, *ALONE}
+    expected = {*SYSTEM_RULES, *LIST_RULES, *NODE_RULES, *ALLOCATION_RULES, *ALONE}
     assert expected == {rule.name for rule in policies.RULES if ":" in rule.name}
 
 
@@ -220,6 +240,15 @@ def test_rules_on_a_node(policy: Policy, rule: str, relation: str) -> None:
     expected = {f"system {role}" for role in NODE_RULES[rule]["system"]}
     expected |= {f"project {role}" for role in NODE_RULES[rule].get(relation, ())}
     target = RELATIONS[relation]
+    assert {name for name, caller in PERSONAS.items() if policy.allows(rule, caller, target)} == expected
+
+
+@pytest.mark.parametrize(("relation", "owner"), [("owner", "mine"), ("stranger", "theirs"), ("nobody's", None)])
+@pytest.mark.parametrize("rule", ALLOCATION_RULES)
+def test_rules_on_an_allocation(policy: Policy, rule: str, relation: str, owner: str | None) -> None:
+    expected = {f"system {role}" for role in ALLOCATION_RULES[rule]["system"]}
+    expected |= {f"project {role}" for role in ALLOCATION_RULES[rule].get(relation, ())}
+    target = allocation_target(owner)
     assert {name for name, caller in PERSONAS.items() if policy.allows(rule, caller, target)} == expected
 
 
@@ -252,7 +281,10 @@ class House:
 
 def enrol_one_of_each(application: Application) -> dict[str, str]:
     """What the placeholders of paths stand for: a node with its parts."""
-    node, chassis, port, portgroup, connector, target = application.enrol()[0], *(str(uuid4()) for _ in range(5))
+    node, chassis, port, portgroup, connector, target, allocation = (
+        application.enrol()[0],
+        *(str(uuid4()) for _ in range(6)),
+    )
     with application.services.db.write() as connection:
         node_id = connection.execute(select(tables.nodes.c.id).where(tables.nodes.c.uuid == node)).scalar_one()
         common = {"created_at": now(), "node_id": node_id}
@@ -263,6 +295,9 @@ def enrol_one_of_each(application: Application) -> dict[str, str]:
         connection.execute(insert(tables.volume_connectors).values(uuid=connector, **initiator, **common))
         volume = {"volume_type": "iscsi", "volume_id": "root", "boot_index": 0}
         connection.execute(insert(tables.volume_targets).values(uuid=target, **volume, **common))
+        connection.execute(insert(tables.allocations).values(uuid=allocation, state="active", **common))
+        template = {"name": "CUSTOM_RAID", "steps": "[]", "created_at": now()}
+        connection.execute(insert(tables.deploy_templates).values(uuid=str(uuid4()), **template))
     return {
         "node": node,
         "chassis": chassis,
@@ -270,6 +305,9 @@ def enrol_one_of_each(application: Application) -> dict[str, str]:
         "portgroup": portgroup,
         "connector": connector,
         "target": target,
+        "allocation": allocation,
+        "template": "CUSTOM_RAID",
+        "indicator": "led@chassis",
     }
 
 
@@ -313,11 +351,17 @@ LISTS = [
 def expected_outcome(route: Route, persona: str) -> str:
     """From the tables. The node of these tests belongs to nobody, so only system tokens see it."""
     rule = rule_of(route)
-    if rule in NODE_RULES:
+    rules = {**NODE_RULES, **ALLOCATION_RULES}
+    if rule in rules:
         scope, _, role = persona.partition(" ")
         if scope == "system":
-            return "allowed" if role in NODE_RULES[rule]["system"] else "refused"
-        return "missing" if "{" in route.path else "refused"
+            return "allowed" if role in rules[rule]["system"] else "refused"
+        if "{" in route.path:
+            return "missing"
+        # The body names the node: who may do it to a node of its own gets as far as that.
+        may = {f"project {role}" for role in rules[rule]["owner"] | rules[rule]["lessee"]}
+        may |= {"service project"} if "service" in rules[rule]["owner"] else set()
+        return "allowed" if persona in may else "refused"
     if rule in LIST_RULES and "{" in route.path and persona not in SYSTEM:
         return "missing"  # a list below a node one does not see
     return "allowed" if persona in {**SYSTEM_RULES, **LIST_RULES}[rule] else "refused"

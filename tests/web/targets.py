@@ -58,16 +58,22 @@ DOCUMENTS: dict[str, Callable[[Application], dict[str, Any]]] = {
         "boot_index": 0,
         "volume_id": str(uuid4()),
     },
+    "/v1/allocations": lambda api: {"resource_class": "swept"},
+    "/v1/deploy_templates": lambda api: {
+        "name": f"CUSTOM_{uuid4().hex.upper()}",
+        "steps": [{"interface": "deploy", "step": "deploy", "args": {}, "priority": 90}],
+    },
 }
 
 # path elements that name no object of ours
 WORDS = {
     "driver": "fake-hardware",
-    "setting": "boot_mode",
+    "setting": "BootMode",
     "method": "echo",
     "version": "v3",
     "trait": "CUSTOM_SWEPT",
     "step": "power",
+    "indicator": "led@chassis",
 }
 
 
@@ -111,6 +117,17 @@ BODIES: dict[str, dict[str, Any]] = {
     "MaintenanceRequest": {"reason": "swept"},
     "BootDeviceRequest": {"boot_device": "pxe"},
     "HeartbeatRequest": {"callback_url": "http://127.0.0.1:9999/"},
+    "IndicatorRequest": {"state": "on"},
+    "EventsRequest": {
+        "events": [
+            {
+                "event": "network.bind_port",
+                "port_id": "2e6f3a3c-9c9b-4a5d-8d7c-1a2b3c4d5e6f",
+                "mac_address": "52:54:00:12:34:56",
+                "status": "ACTIVE",
+            }
+        ]
+    },
     "TraitsRequest": {"traits": ["CUSTOM_SWEPT"]},
     "Abandon": {"reason": "swept"},
 }

@@ -72,6 +72,17 @@ VERSIONS: dict[Version, str] = {
         59: "`vendor_data` in a config drive.",
         60: "`owner` of allocations, and the filter.",
         61: "`retired` nodes are not offered again; `retired_reason`, and the filter.",
+        62: "Ramdisks get a token with their lookup and show it with every heartbeat.",
+        63: "Indicators: the lights of a machine.",
+        64: "`network_type` in a port's `local_link_connection`.",
+        65: "`lessee` of nodes, and the filter; allocations match nodes their owner leases.",
+        66: "`network_data` of nodes.",
+        67: "A VIF may be attached to a port or port group of one's choice.",
+        68: "`agent_verify_ca` in heartbeats.",
+        69: "`deploy_steps` with `active` and `rebuild`.",
+        70: "`disable_ramdisk` with `clean`.",
+        71: "System scope and project scope in policies.",
+        72: "`agent_status` and `agent_status_message` in heartbeats.",
     }.items()
 }
 

@@ -54,7 +54,8 @@ def test_a_phase_told_to_wait_goes_on_with_the_heartbeat(
     [node] = api.enrol(state=start)
     difficult(api, node, fake_wait=phase)
     assert ask(api, node, verb, **more)["provision_state"] == waiting
-    api.send("POST", f"/v1/heartbeat/{node}", {"callback_url": "http://192.0.2.7:9999"})
+    token = api.send("GET", f"/v1/lookup?node_uuid={node}")["config"]["agent_token"]
+    api.send("POST", f"/v1/heartbeat/{node}", {"callback_url": "http://192.0.2.7:9999", "agent_token": token})
     api.settle(node, end)
 
 
