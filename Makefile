@@ -4,7 +4,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-DEBIAN := postgresql ipmitool openipmi
+DEBIAN := postgresql ipmitool openipmi qemu-system-x86 ipxe-qemu seabios tgt dnsmasq-base iproute2
 KEYSTONE := .venv-keystone/.installed
 
 .DEFAULT_GOAL := help
@@ -23,7 +23,7 @@ install: $(STAMP)  ## set up the virtual environment
 run: $(STAMP)  ## run the service on port 6385, its state in ./state
 	$(BIN)/holdfast serve
 
-debian:  ## install what the tests need from Debian (PostgreSQL, IPMI tools); needs root
+debian:  ## install what the tests need from Debian (PostgreSQL, IPMI tools, machines); needs root
 	@for p in $(DEBIAN); do dpkg -s $$p >/dev/null 2>&1 || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $$missing; fi
 

@@ -163,6 +163,6 @@ def boot_sector(message: str) -> bytes:
 
 
 def volume(path: Path, message: str) -> Path:
-    """A disk of 4 MiB whose boot sector says that."""
-    path.write_bytes(boot_sector(message).ljust(4 << 20, b"\x00"))
+    """A disk whose boot sector says that. Below 8 MiB a BIOS counts no whole cylinder and reads nothing."""
+    path.write_bytes(boot_sector(message).ljust(16 << 20, b"\x00"))
     return path

@@ -53,7 +53,7 @@ class Lab:
     def said(self) -> str:
         return self.console.read_text(errors="replace") if self.console.exists() else ""
 
-    def expect(self, words: str, seconds: float = 120) -> None:
+    def expect(self, words: str, seconds: float = 90) -> None:
         netlab.until(lambda: words in self.said(), seconds, self.said)
 
     def give(self, volume: str = "vol-1", boot_index: int = 0, **properties: Any) -> None:
