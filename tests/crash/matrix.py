@@ -34,6 +34,7 @@ class Situation(msgspec.Struct):
     """A scenario set up in a directory, ready to be copied and run."""
 
     node: str
+    subject: str
     params: str
 
 
@@ -119,7 +120,8 @@ def set_up(scenario: Scenario, template: Path) -> None:
 def _set_up(scenario: Scenario, services: Services, template: Path) -> None:
     params = scenario.setup(services)
     settle(services.flows)
-    situation = Situation(params.node, msgspec.json.encode(params).decode())
+    subject = scenario.flow.subject(params)
+    situation = Situation(scenario.node(params), subject, msgspec.json.encode(params).decode())
     (template / "situation").write_bytes(msgspec.json.encode(situation))
 
 
@@ -150,7 +152,9 @@ def recovered(place: Path) -> Drawing:
 def _draw(services: Services, place: Path) -> None:
     situation = msgspec.json.decode((place / "situation").read_bytes(), type=Situation)
     generic.rest(services, situation.node)
-    drawing = Drawing(generic.picture(services, situation.node), generic.problems(services, situation.node))
+    drawing = Drawing(
+        generic.picture(services, situation.node, situation.subject), generic.problems(services, situation.node)
+    )
     (place / "drawing").write_bytes(msgspec.json.encode(drawing))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import select
 
-from holdfast import app, config, invariants
+from holdfast import app, config, errors, invariants
 from holdfast.baremetal import nodes, ramdisk
 from holdfast.baremetal.flows import FLOWS
 from holdfast.baremetal.flows.node_work import NodeParams
@@ -24,6 +24,7 @@ from holdfast.flows.faults import WHERE
 from holdfast.flows.flow import THEN, Flow
 from holdfast.services import Services
 from tests.flows import scenarios
+from tests.flows.network import RehearsedNetwork
 from tests.flows.scenarios import Scenario
 from tests.flows.toy import settle
 
@@ -48,7 +49,10 @@ def build(state_dir: Path, *, database: str | None = None, machines: Path | None
     db = Database(config.database_url(conf), pool_size=2)
     schema.upgrade(db)
     db.close()
-    return app.build_services(conf)
+    services = app.build_services(conf)
+    # Nodes with this interface are on a network service that needs nothing but a file.
+    services.drivers._instances["network", "neutron"] = RehearsedNetwork(conf)
+    return services
 
 
 def close(services: Services) -> None:
@@ -56,15 +60,24 @@ def close(services: Services) -> None:
     services.db.close()
 
 
-def picture(services: Services, node: str) -> dict[str, Any]:
-    """Everything about a node that a disturbance must not change, with times and ids made alike."""
+def picture(services: Services, node: str, subject: str | None = None) -> dict[str, Any]:
+    """Everything about a node that a disturbance must not change, with times and ids made alike.
+
+    `subject` is what the flow works on, where that is not the node.
+    """
     table, flows, steps = tables.nodes, tables.flows, tables.flow_steps
     with services.db.read() as connection:
-        row = connection.execute(select(table).where(table.c.uuid == node)).mappings().one()
+        found = connection.execute(select(table).where(table.c.uuid == node)).mappings().first()
+        row: Mapping[Any, Any] = found or {"id": 0, "provision_state": None, "reservation": None}
         ports = connection.execute(
             select(tables.ports.c.address, tables.ports.c.internal_info).where(tables.ports.c.node_id == row["id"])
         ).all()
-        worked = connection.execute(select(flows).where(flows.c.subject == node).order_by(flows.c.created_at)).all()
+        allocated = select(
+            tables.allocations.c.state, tables.allocations.c.last_error, tables.allocations.c.reservation
+        )
+        allocations = connection.execute(allocated.where(tables.allocations.c.uuid == (subject or node))).all()
+        on = flows.c.subject.in_({node, subject or node})
+        worked = connection.execute(select(flows).where(on).order_by(flows.c.created_at)).all()
         done = [
             (flow.kind, step.name, step.direction, step.result, step.error)
             for flow in worked
@@ -76,6 +89,8 @@ def picture(services: Services, node: str) -> dict[str, Any]:
     drawn = {
         "node": {name: value for name, value in row.items() if name not in VOLATILE},
         "ports": sorted(map(list, ports)),
+        "bindings": services.drivers._instances["network", "neutron"].bindings(node),
+        "allocations": list(map(list, allocations)),
         "machine": machine,
         "flows": [(flow.kind, flow.state, flow.error) for flow in worked],
         "steps": done,
@@ -116,8 +131,11 @@ def rest(services: Services, node: str) -> None:
     """
     for _ in range(5):
         settle(services.flows)
-        with services.db.read() as connection:
-            row = nodes.find(connection, node)
+        try:
+            with services.db.read() as connection:
+                row = nodes.find(connection, node)
+        except errors.NotFound:
+            return
         flow = ramdisk.CONTINUES.get(row.provision_state)
         if flow is None or row.reservation is not None:
             return

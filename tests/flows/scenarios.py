@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 from sqlalchemy import select, update
 
-from holdfast.baremetal import instances, nodes, states
+from holdfast.baremetal import instances, nodes, ports, states
 from holdfast.baremetal.flows import (
     abort_node,
     adopt_node,
+    allocate_node,
+    attach_vif,
+    change_port,
     clean_node,
+    delete_node,
     deploy_node,
+    detach_vif,
     inspect_node,
     manage_node,
     rescue_node,
@@ -39,20 +45,21 @@ INSTANCE = {"image_source": "http://images/debian.qcow2", "image_checksum": "0" 
 
 @dataclass(frozen=True)
 class Scenario:
-    """`setup` makes a node and returns the flow's parameters; `final` is the node's state in the end."""
+    """`setup` makes a node and returns the flow's parameters; `final` is the node's state in the end, None if
+    the node is gone then. `node` tells the node where the parameters do not."""
 
     name: str
     flow: Flow[Any]
-    setup: Callable[[Services], NodeParams]
-    final: str
+    setup: Callable[[Services], Any]
+    final: str | None
+    node: Callable[[Any], str] = attrgetter("node")
 
 
-def enrolled(services: Services, **values: Any) -> str:
+def enrolled(services: Services, *, network: str = "noop", **values: Any) -> str:
     """A new node, in `enroll`."""
     stored = {name: msgspec.json.encode(value).decode() for name, value in values.items()}
-    return nodes.create(
-        services.db, services.drivers, services.conf, {"driver": "fake-hardware", **stored}, states.ENROLL
-    )
+    given = {"driver": "fake-hardware", "network_interface": network, **stored}
+    return nodes.create(services.db, services.drivers, services.conf, given, states.ENROLL)
 
 
 def manageable(services: Services, **values: Any) -> str:
@@ -131,6 +138,58 @@ def _heard(phase: str) -> Callable[[Services], NodeParams]:
     return setup
 
 
+def wired(services: Services) -> str:
+    """A node with a port, on a network service."""
+    node = manageable(services, network="neutron")
+    ports.ensure(services.db, node, _mac())
+    return node
+
+
+def plugged(services: Services) -> tuple[str, str]:
+    """Such a node with a VIF on its port; both."""
+    node, vif = wired(services), str(uuid4())
+    services.flows.run(attach_vif.ATTACH, attach_vif.AttachParams(node=node, vif={"id": vif}))
+    return node, vif
+
+
+def _mac() -> str:
+    return "52:54:00:" + ":".join(f"{byte:02x}" for byte in uuid4().bytes[:3])
+
+
+def _attach(services: Services) -> attach_vif.AttachParams:
+    return attach_vif.AttachParams(node=wired(services), vif={"id": str(uuid4())})
+
+
+def _detach(services: Services) -> detach_vif.DetachParams:
+    node, vif = plugged(services)
+    return detach_vif.DetachParams(node=node, vif_id=vif)
+
+
+def _change_port(services: Services) -> change_port.ChangeParams:
+    uuid, _vif = plugged(services)
+    with services.db.read() as connection:
+        node = nodes.find(connection, uuid)
+        port = connection.execute(select(tables.ports).where(tables.ports.c.node_id == node.id)).one()
+    return change_port.ChangeParams(
+        node=uuid,
+        table="ports",
+        id=port.id,
+        before={"address": port.address},
+        after={"address": _mac()},
+        state={name: getattr(node, name) for name in change_port.STATE},
+    )
+
+
+def _allocate(services: Services) -> allocate_node.AllocateParams:
+    """The allocation's name is the node's UUID: there is no other candidate."""
+    node = available(services)
+    table = tables.nodes
+    with services.db.write() as connection:
+        connection.execute(update(table).where(table.c.uuid == node).values(resource_class=f"only-{node}"))
+    values = {"name": node, "resource_class": f"only-{node}", "traits": "[]", "candidate_nodes": "[]", "extra": "{}"}
+    return allocate_node.AllocateParams(uuid=str(uuid4()), values=values)
+
+
 def _in(bring: Callable[[Services], str]) -> Callable[[Services], NodeParams]:
     return lambda services: NodeParams(node=bring(services))
 
@@ -198,4 +257,9 @@ SCENARIOS: list[Scenario] = [
         lambda s: set_boot_device.BootDeviceParams(node=manageable(s), device="pxe", persistent=True),
         states.MANAGEABLE,
     ),
+    Scenario("attach a VIF", attach_vif.ATTACH, _attach, states.MANAGEABLE),
+    Scenario("detach a VIF", detach_vif.DETACH, _detach, states.MANAGEABLE),
+    Scenario("change a port", change_port.CHANGE, _change_port, states.MANAGEABLE),
+    Scenario("delete", delete_node.DELETE, _in(lambda s: plugged(s)[0]), None),
+    Scenario("allocate", allocate_node.ALLOCATE, _allocate, states.AVAILABLE, node=lambda p: p.values["name"]),
 ]
