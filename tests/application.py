@@ -93,7 +93,10 @@ class Application:
         def start_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             begun[:] = [int(status[:3]), {name.lower(): value for name, value in headers}]
 
-        content = b"".join(self._wsgi({**environment, **environ}, start_response))
+        answer = self._wsgi({**environment, **environ}, start_response)
+        content = b"".join(answer)
+        if hasattr(answer, "close"):
+            answer.close()
         return Answer(begun[0], begun[1], content)
 
     def request(

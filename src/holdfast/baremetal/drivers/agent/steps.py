@@ -13,6 +13,8 @@ from holdfast.baremetal.drivers.agent import client, ramdisk
 from holdfast.baremetal.drivers.base import Interface, NodeStep, Outcome
 from holdfast.baremetal.task import Task
 
+# Clean steps whose priority is an option.
+CONFIGURABLE = ("erase_devices", "erase_devices_metadata")
 # In driver_internal_info: the step that ended and asked for a restart of the machine before the next one.
 ENDED = "agent_step_awaits_restart"
 
@@ -80,5 +82,7 @@ def _ask(task: Task, agent: client.Agent, phase: str) -> tuple[list[_Offered], A
 
 
 def _priority(conf: cfg.ConfigOpts, step: _Offered) -> int:
-    configured: int | None = conf.agent.get(f"{step.step}_priority") if step.interface == "deploy" else None
+    if step.interface != "deploy" or step.step not in CONFIGURABLE:
+        return step.priority
+    configured: int | None = conf.agent[f"{step.step}_priority"]
     return step.priority if configured is None else configured
