@@ -44,7 +44,8 @@ def vif_list(services: Services, ident: str) -> list[dict[str, Any]]:
 def vif_attach(services: Services, ident: str, vif: Mapping[str, Any], request_id: str | None = None) -> None:
     """Puts a VIF on a node. `vif` has its `id`; other keys are the network interface's business.
 
-    A locked node is `Unavailable`, not a conflict: Nova takes any conflict for "is attached already".
+    A locked node, or a driver that failed, is `Unavailable`, not a conflict: Nova takes any conflict for "it
+    is attached already".
     """
     try:
         if _calls_out(services, ident):
@@ -54,7 +55,7 @@ def vif_attach(services: Services, ident: str, vif: Mapping[str, Any], request_i
         with _changing(services, ident) as (connection, network, task):
             require_unattached(connection, task, str(vif["id"]))
             network.vif_attach(task, vif)
-    except errors.NodeLocked as error:
+    except (errors.NodeLocked, errors.DriverFailed) as error:
         raise errors.Unavailable(error.public) from None
 
 
