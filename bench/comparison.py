@@ -88,7 +88,7 @@ def compare(options: Options) -> Report:
         "database": {"sqlite": "SQLite", "postgresql": "PostgreSQL"}[options.database],
         "API version": f"1.{minor}",
         "other processes": f"{others:.2f} cores busy on average during the run",
-        "plan": f"{options.plan.name}, best of {max(map(len, samples.values()))} rounds",
+        "plan": f"{options.plan.name}; rounds: {max(map(len, samples.values()))}",
     }
     notes += failures(lines) + limited_by_generator(lines)
     if others > BUSY_CORES:
