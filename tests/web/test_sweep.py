@@ -75,7 +75,8 @@ def missing(endpoint: Endpoint) -> set[int]:
     The same goes for endpoints of versions that are not spoken yet."""
     if not spoken(endpoint):
         return {endpoint.route.older}
-    return set() if set(PARAM.findall(endpoint.route.path)) <= {"node", "driver", "version"} else {404}
+    known = set(PARAM.findall(endpoint.route.path)) <= {"node", "driver", "version"}
+    return set() if known and not endpoint.route.path.endswith("/allocation") else {404}
 
 
 BROKEN_TEXTS = [
