@@ -12,7 +12,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from http import HTTPStatus
-from typing import Any, BinaryIO
+from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import falcon
@@ -239,7 +240,7 @@ def _send(api: Api, req: falcon.Request, resp: falcon.Response, reply: Reply, re
     resp.status = reply.status
     content = reply.bytes()
     if reply.file is not None:
-        resp.set_stream(_chunks(reply.file.open("rb")), reply.file.stat().st_size)
+        resp.set_stream(_chunks(reply.file), reply.file.stat().st_size)
     else:
         resp.data = content
     if content or reply.file is not None:
@@ -250,9 +251,9 @@ def _send(api: Api, req: falcon.Request, resp: falcon.Response, reply: Reply, re
     resp.set_header("X-Openstack-Request-Id", request_id)
 
 
-def _chunks(file: BinaryIO) -> Iterator[bytes]:
+def _chunks(path: Path) -> Iterator[bytes]:
     """In larger pieces than Falcon's own: images have gigabytes."""
-    with file:
+    with path.open("rb") as file:
         while chunk := file.read(262144):
             yield chunk
 
