@@ -9,8 +9,9 @@ another hour would not compare.
 from __future__ import annotations
 
 import hashlib
-import shutil
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 from bench import SCRATCH
@@ -29,10 +30,18 @@ class KeptFleet:
 
     def keep(self, database: Path) -> None:
         """Copy the database of a stopped service; the name appears only when the copy is complete."""
-        self._copy.parent.mkdir(exist_ok=True)
-        shutil.copy(database, self._copy.with_suffix(".partial"))
-        self._copy.with_suffix(".partial").rename(self._copy)
+        partial = self._copy.with_suffix(".partial")
+        partial.parent.mkdir(exist_ok=True)
+        partial.unlink(missing_ok=True)
+        _copy(database, partial)
+        partial.rename(self._copy)
 
     def restore(self, database: Path) -> None:
         """Put the copy in place for a stopped service."""
-        shutil.copy(self._copy, database)
+        _copy(self._copy, database)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Through SQLite, because a write-ahead log may lie beside either file and belongs to it."""
+    with closing(sqlite3.connect(source)) as original, closing(sqlite3.connect(target)) as copy:
+        original.backup(copy)
