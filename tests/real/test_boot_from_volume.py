@@ -8,9 +8,12 @@ boot sector of the volume says on the serial console that it ran.
 from __future__ import annotations
 
 import os
+import re
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -241,3 +244,50 @@ def test_nobody_else_gets_the_script(lab: Lab) -> None:
     lab.service.send("PUT", f"/v1/nodes/{lab.node}/states/power", {"target": "power off"})
     lab.service.settle(lab.node)
     assert fetch(near) == 404
+
+
+def test_the_guide_works_when_pasted(tmp_path: Path) -> None:
+    """docs/boot-from-volume.md, word for word, on a machine of ours."""
+    page = (Path(__file__).parents[2] / "docs" / "boot-from-volume.md").read_text()
+    commands = "\n".join(re.findall(r"```sh guide\n(.*?)```", page, re.DOTALL))
+    down = commands.index("baremetal node undeploy")
+    # Before it is taken down again, the machine must have come up.
+    script = f"{commands[:down]}\nuntil [ -e {tmp_path}/seen ]; do sleep 0.1; done\n{commands[down:]}"
+    console = tmp_path / "console"
+    (tmp_path / "bmc").mkdir()
+    with netlab.namespace(), ipmi_bmc.simulator(tmp_path / "bmc", machine=MACHINE.format(console=console)) as bmc:
+        environment = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "TGT_IPC_SOCKET": str(tmp_path / "tgt"),
+            "BMC_ADDRESS": "127.0.0.1",
+            "BMC_PORT": str(bmc.port),
+            "BMC_USER": ipmi_bmc.USER,
+            "BMC_PASSWORD": ipmi_bmc.PASSWORD,
+            "MAC": MAC,
+            "IMAGE": str(netlab.volume(tmp_path / "image", BOOTED)),
+        }
+        log = tmp_path / "guide.log"
+        with log.open("wb") as output:
+            following = subprocess.Popen(
+                ["bash", "-euxo", "pipefail", "-c", script],
+                cwd=tmp_path,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+        def said() -> str:
+            return log.read_text(errors="replace") + (console.read_text(errors="replace") if console.exists() else "")
+
+        try:
+            netlab.until(lambda: following.poll() is not None or BOOTED in said(), 200, said)
+            assert BOOTED in said(), said()
+            (tmp_path / "seen").touch()
+            assert following.wait(120) == 0, said()
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(following.pid, signal.SIGKILL)
+            following.wait(10)

@@ -9,7 +9,7 @@ is and never deleted: who made it takes it away.
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -74,7 +74,7 @@ class CinderStorage(StorageInterface):
                 raise errors.DriverDataInvalid(
                     f"Cinder exports volume {target.volume_id} as {kind}, but its target says {target.volume_type}."
                 )
-            target.properties = {k: v for k, v in connection.items() if k not in _NOT_CONNECTION}
+            target.properties = connection_data(connection)
 
     def detach_volumes(self, task: Task) -> None:
         detach(self.cinder, task.node.uuid)
@@ -103,6 +103,11 @@ def attach(
         )
     connection: dict[str, Any] = shown["connection_info"]
     return connection
+
+
+def connection_data(connection: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an attachment's `connection_info` belongs into a target's `properties`."""
+    return {name: value for name, value in connection.items() if name not in _NOT_CONNECTION}
 
 
 def detach(cinder: Cinder, instance: str, volume: str | None = None) -> None:
