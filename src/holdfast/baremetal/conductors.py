@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import ColumnElement, Connection, and_, case, func, literal, select
 
 from holdfast import errors
+from holdfast.db.prepared import Prepared
 from holdfast.db.tables import nodes, processes
 
 _alive = processes.c.dead_at.is_(None)
@@ -36,10 +37,12 @@ def missing(hostname: str) -> errors.NotFound:
     return errors.NotFound(f"Conductor {hostname[:255]} could not be found.")
 
 
+_LIVING = Prepared(select(processes.c.hostname).distinct().where(_alive).order_by(processes.c.hostname))
+
+
 def of_nodes(connection: Connection, ids: Sequence[int]) -> Mapping[int, str | None]:
     """The host in charge of each of these nodes."""
-    living = select(processes.c.hostname).distinct().where(_alive).order_by(processes.c.hostname)
-    hosts = list(connection.execute(living).scalars())
+    hosts = [hostname for (hostname,) in _LIVING(connection)]
     return {node_id: hosts[node_id % len(hosts)] if hosts else None for node_id in ids}
 
 

@@ -11,11 +11,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from holdfast import errors
 from holdfast.baremetal import nodes
-from holdfast.db.engine import Database
+from holdfast.db.engine import Database, fetch
+from holdfast.db.prepared import Prepared
 from holdfast.db.tables import node_traits
 
 # Both limits are Placement's, which the traits of a node end up in.
@@ -46,15 +47,23 @@ def check(name: str) -> str:
     return name
 
 
+_OF_ONE = Prepared(
+    select(node_traits.c.trait).where(node_traits.c.node_id == bindparam("node_id")).order_by(node_traits.c.trait)
+)
+
+
 def of_nodes(connection: Connection, ids: Sequence[int]) -> Mapping[int, list[str]]:
     """The traits of each of these nodes that has any, sorted."""
+    if len(ids) == 1:
+        one = [trait for (trait,) in _OF_ONE(connection, node_id=ids[0])]
+        return {ids[0]: one} if one else {}
     found: dict[int, list[str]] = {}
     statement = (
         select(node_traits.c.node_id, node_traits.c.trait)
         .where(node_traits.c.node_id.in_(ids))
         .order_by(node_traits.c.node_id, node_traits.c.trait)
     )
-    for node_id, trait in connection.execute(statement):
+    for node_id, trait in fetch(connection, statement):
         found.setdefault(node_id, []).append(trait)
     return found
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, Select, create_engine, event, make_url
 from sqlalchemy.pool import QueuePool, StaticPool
 
 SQLITE_PRAGMAS = (
@@ -40,6 +40,15 @@ def timestamp(moment: datetime) -> str:
 def ago(seconds: float) -> str:
     """The time that many seconds ago (negative: ahead)."""
     return timestamp(datetime.now(UTC) - timedelta(seconds=seconds))
+
+
+def fetch(connection: Connection, statement: Select[Any]) -> list[tuple[Any, ...]]:
+    """All rows, as the driver gives them: for pages of a thousand, where making SQLAlchemy's rows of them
+    costs a quarter of the query. On SQLite booleans are numbers."""
+    result = connection.execute(statement)
+    rows: list[tuple[Any, ...]] = result.cursor.fetchall()  # type: ignore[assignment]
+    result.close()
+    return rows
 
 
 class Database:

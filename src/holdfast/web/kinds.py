@@ -164,12 +164,15 @@ def _refuse_surrogates(field: str, value: str) -> None:
         raise errors.InvalidValue(f"{field} must be valid Unicode text.") from None
 
 
+_NOTHING = msgspec.Raw(b"{}")
+
+
 def raw(stored: str) -> msgspec.Raw:
-    return msgspec.Raw(stored.encode())
+    return _NOTHING if stored == "{}" else msgspec.Raw(stored.encode())
 
 
 def _masked(stored: str) -> msgspec.Raw:
-    return msgspec.Raw(secrets.mask_json(stored).encode())
+    return raw(secrets.mask_json(stored))
 
 
 UUID = Kind(_check_uuid, {"type": ["string", "null"], "format": "uuid"})

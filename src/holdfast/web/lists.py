@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 from sqlalchemy import Column, ColumnElement, Connection, and_, or_, select, tuple_
 
 from holdfast import errors
+from holdfast.db.engine import fetch
 from holdfast.web import kinds
 from holdfast.web.resources import Filter, Hidden, Plan, Resource, newer
 from holdfast.web.routes import Reply, Request
@@ -36,6 +37,8 @@ class Window:
     after: int | None  # the id of the row before the page
 
 
+# How one object is found: a column that no two objects share, and its value.
+Key = tuple[ColumnElement[Any], Any]
 # A clause that holds for every row of the page and for few others, or None if there is nothing to gain.
 Narrow = Callable[[Connection, Window], ColumnElement[bool] | None]
 # Further members of the answer.
@@ -80,7 +83,7 @@ def page(
         )
         if narrow is not None and (narrower := narrow(connection, window)) is not None:
             statement = statement.where(narrower)
-        rows = connection.execute(statement.order_by(*_order(resource, sort, descending)).limit(window.size)).all()
+        rows = fetch(connection, statement.order_by(*_order(resource, sort, descending)).limit(window.size))
         documents = plan.render(connection, rows[:limit], request.base, hides(request, resource))
         more = also(connection, window) if also is not None else {}
     document: dict[str, Any] = {resource.key: documents, **more}
@@ -91,7 +94,7 @@ def page(
     return Reply(document=document)
 
 
-def one(request: Request, resource: Resource, where: ColumnElement[bool], missing: str) -> dict[str, Any]:
+def one(request: Request, resource: Resource, key: Key, missing: str) -> dict[str, Any]:
     """One object, whole or by `fields=`; `NotFound` with the given text if there is none."""
     if "fields" in request.query:
         _fields_allowed(resource, request.version)
@@ -100,21 +103,22 @@ def one(request: Request, resource: Resource, where: ColumnElement[bool], missin
     else:
         plan = resource.full(request.version)
     with request.services.db.read() as connection:
-        return show(connection, plan, where, request.base, missing, hides(request, resource))
+        return show(connection, plan, key, request.base, missing, hides(request, resource))
 
 
 def show(
     connection: Connection,
     plan: Plan,
-    where: ColumnElement[bool],
+    key: Key,
     base: str,
     missing: str,
     hidden: Hidden | None = None,
 ) -> dict[str, Any]:
-    row = connection.execute(plan.select().where(where)).first()
-    if row is None:
+    column, value = key
+    rows = plan.by(column)(connection, value=value)
+    if not rows:
         raise errors.NotFound(missing)
-    return plan.render(connection, [row], base, hidden)[0]
+    return plan.render(connection, rows, base, hidden)[0]
 
 
 def hides(request: Request, resource: Resource) -> Hidden | None:

@@ -12,9 +12,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, select
+from sqlalchemy import ColumnElement, Connection, FromClause, Select, bindparam, select
 
 from holdfast import errors, secrets
+from holdfast.db.prepared import Prepared
 from holdfast.web import patch
 from holdfast.web.kinds import Kind
 from holdfast.web.versions import Version
@@ -200,14 +201,25 @@ class Resource:
     def plan(self, fields: Sequence[Field], version: Version, *, full: bool) -> Plan:
         return Plan(self, fields, version, full=full)
 
+    @cached_property
+    def _plans(self) -> dict[tuple[Version, bool], Plan]:
+        """Of whole objects and of plain lists; what nearly every request asks for is worked out once."""
+        return {}
+
     def full(self, version: Version) -> Plan:
         """Everything this version knows, links to sub-collections included."""
-        return Plan(self, self.visible(version), version, full=True)
+        plan = self._plans.get((version, True))
+        if plan is None:
+            plan = self._plans[version, True] = Plan(self, self.visible(version), version, full=True)
+        return plan
 
     def brief(self, version: Version) -> Plan:
         """The columns of a plain list."""
-        fields = [self.by_name[name] for name in self.summary if self.by_name[name].since <= version]
-        return Plan(self, fields, version, full=False)
+        plan = self._plans.get((version, False))
+        if plan is None:
+            fields = [self.by_name[name] for name in self.summary if self.by_name[name].since <= version]
+            plan = self._plans[version, False] = Plan(self, fields, version, full=False)
+        return plan
 
 
 class Plan:
@@ -229,11 +241,23 @@ class Plan:
             elif field.column is not None:
                 self._direct.append((field.name, len(self.columns), _shower(field, version)))
                 self.columns.append(field.column)
+        self._by: dict[ColumnElement[Any], Prepared] = {}
         self._links = [link.name for link in resource.links if link.since <= version] if full else []
 
-    def select(self) -> Select[Any]:
+    @cached_property
+    def _statement(self) -> Select[Any]:
         source = self.resource.source if self.resource.source is not None else self.resource.table
         return select(*self.columns).select_from(source)
+
+    def select(self) -> Select[Any]:
+        return self._statement
+
+    def by(self, column: ColumnElement[Any]) -> Prepared:
+        """Finds one object by the value of a column, as `value`."""
+        found = self._by.get(column)
+        if found is None:
+            found = self._by[column] = Prepared(self._statement.where(column == bindparam("value")))
+        return found
 
     def render(
         self, connection: Connection, rows: Sequence[Any], base: str, hidden: Hidden | None = None
@@ -294,4 +318,3 @@ def _shower(field: Field, version: Version) -> Callable[[Any], Any] | None:
         return lambda value: shown(value, version)
     show = field.kind.show
     return None if show.__name__ == "same" else show
-

@@ -128,7 +128,7 @@ def index(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = request.subject.uuid
-    return Reply(document=lists.one(request, ALLOCATION, T.uuid == uuid, allocations.missing(uuid).public))
+    return Reply(document=lists.one(request, ALLOCATION, (T.uuid, uuid), allocations.missing(uuid).public))
 
 
 def create(request: Request) -> Reply:
@@ -178,7 +178,7 @@ def destroy(request: Request) -> Reply:
 def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = ALLOCATION.full(request.version)
-        return lists.show(connection, plan, T.uuid == uuid, request.base, allocations.missing(uuid).public)
+        return lists.show(connection, plan, (T.uuid, uuid), request.base, allocations.missing(uuid).public)
 
 
 ALL = "/v1/allocations"

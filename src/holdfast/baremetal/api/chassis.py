@@ -58,7 +58,7 @@ def detail_of_nodes_in_it(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = uuid_of(request)
-    return Reply(document=lists.one(request, CHASSIS, T.uuid == uuid, chassis.missing(uuid).public))
+    return Reply(document=lists.one(request, CHASSIS, (T.uuid, uuid), chassis.missing(uuid).public))
 
 
 def create(request: Request) -> Reply:
@@ -93,7 +93,7 @@ def _nodes(request: Request, path: str) -> Reply:
 def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = CHASSIS.full(request.version)
-        return lists.show(connection, plan, T.uuid == uuid, request.base, chassis.missing(uuid).public)
+        return lists.show(connection, plan, (T.uuid, uuid), request.base, chassis.missing(uuid).public)
 
 
 C = "/v1/chassis/{chassis}"

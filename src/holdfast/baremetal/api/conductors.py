@@ -36,7 +36,7 @@ def index(request: Request) -> Reply:
 def show(request: Request) -> Reply:
     hostname = request.path["hostname"]
     missing = conductors.missing(hostname).public
-    return Reply(document=lists.one(request, CONDUCTOR, T.hostname == hostname, missing))
+    return Reply(document=lists.one(request, CONDUCTOR, (T.hostname, hostname), missing))
 
 
 GET = "baremetal:conductor:get"

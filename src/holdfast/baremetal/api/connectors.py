@@ -92,7 +92,7 @@ def of_the_node(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = uuid_of(request)
-    return Reply(document=lists.one(request, CONNECTOR, T.uuid == uuid, connectors.missing(uuid).public))
+    return Reply(document=lists.one(request, CONNECTOR, (T.uuid, uuid), connectors.missing(uuid).public))
 
 
 def create(request: Request) -> Reply:
@@ -121,7 +121,7 @@ def destroy(request: Request) -> Reply:
 def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = CONNECTOR.full(request.version)
-        return lists.show(connection, plan, T.uuid == uuid, request.base, connectors.missing(uuid).public)
+        return lists.show(connection, plan, (T.uuid, uuid), request.base, connectors.missing(uuid).public)
 
 
 ALL = "/v1/volume/connectors"

@@ -68,7 +68,7 @@ def index(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = _uuid(request)
-    return Reply(document=lists.one(request, TEMPLATE, T.uuid == uuid, deploy_templates.missing(uuid).public))
+    return Reply(document=lists.one(request, TEMPLATE, (T.uuid, uuid), deploy_templates.missing(uuid).public))
 
 
 def create(request: Request) -> Reply:
@@ -95,7 +95,7 @@ def destroy(request: Request) -> Reply:
 def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = TEMPLATE.full(request.version)
-        return lists.show(connection, plan, T.uuid == uuid, request.base, deploy_templates.missing(uuid).public)
+        return lists.show(connection, plan, (T.uuid, uuid), request.base, deploy_templates.missing(uuid).public)
 
 
 ALL = "/v1/deploy_templates"

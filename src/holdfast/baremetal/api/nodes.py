@@ -290,8 +290,8 @@ def detail(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     given = ident(request)
-    where = T.uuid == given.lower() if kinds.is_uuid(given) else T.name == given
-    return Reply(document=lists.one(request, NODE, where, nodes.missing(given).public))
+    key = (T.uuid, given.lower()) if kinds.is_uuid(given) else (T.name, given)
+    return Reply(document=lists.one(request, NODE, key, nodes.missing(given).public))
 
 
 def create(request: Request) -> Reply:
@@ -360,4 +360,4 @@ def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = NODE.full(request.version)
         hidden = lists.hides(request, NODE)
-        return lists.show(connection, plan, T.uuid == uuid, request.base, nodes.missing(uuid).public, hidden)
+        return lists.show(connection, plan, (T.uuid, uuid), request.base, nodes.missing(uuid).public, hidden)

@@ -103,8 +103,8 @@ def detail_of_members(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     given = ident(request)
-    where = (T.uuid if is_uuid(given) else T.name) == given
-    return Reply(document=lists.one(request, PORTGROUP, where, portgroups.missing(given).public))
+    key = (T.uuid if is_uuid(given) else T.name, given)
+    return Reply(document=lists.one(request, PORTGROUP, key, portgroups.missing(given).public))
 
 
 def create(request: Request) -> Reply:
@@ -148,7 +148,7 @@ def _members(request: Request, path: str) -> Reply:
 def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = PORTGROUP.full(request.version)
-        return lists.show(connection, plan, T.uuid == uuid, request.base, portgroups.missing(uuid).public)
+        return lists.show(connection, plan, (T.uuid, uuid), request.base, portgroups.missing(uuid).public)
 
 
 G = "/v1/portgroups/{portgroup}"

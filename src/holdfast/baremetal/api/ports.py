@@ -162,7 +162,7 @@ def detail_of_the_node(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = uuid_of(request)
-    return Reply(document=lists.one(request, PORT, T.uuid == uuid, ports.missing(uuid).public))
+    return Reply(document=lists.one(request, PORT, (T.uuid, uuid), ports.missing(uuid).public))
 
 
 def create(request: Request) -> Reply:
@@ -213,7 +213,7 @@ def _below_node(request: Request, path: str) -> Reply:
 def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = PORT.full(request.version)
-        return lists.show(connection, plan, T.uuid == uuid, request.base, ports.missing(uuid).public)
+        return lists.show(connection, plan, (T.uuid, uuid), request.base, ports.missing(uuid).public)
 
 
 P = "/v1/ports/{port}"

@@ -63,8 +63,8 @@ def show(request: Request) -> Reply:
     plan = NODE.plan(fields, request.version, full=False)
     uuid = request.subject.uuid
     with request.services.db.read() as connection:
-        where, missing, hidden = tables.nodes.c.uuid == uuid, nodes.missing(uuid).public, lists.hides(request, NODE)
-        document = lists.show(connection, plan, where, request.base, missing, hidden)
+        key, missing, hidden = (tables.nodes.c.uuid, uuid), nodes.missing(uuid).public, lists.hides(request, NODE)
+        document = lists.show(connection, plan, key, request.base, missing, hidden)
     del document["links"]
     return Reply(document=document)
 

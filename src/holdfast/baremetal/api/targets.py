@@ -102,7 +102,7 @@ def of_the_node(request: Request) -> Reply:
 
 def show(request: Request) -> Reply:
     uuid = uuid_of(request)
-    return Reply(document=_shown(request, lists.one(request, TARGET, T.uuid == uuid, targets.missing(uuid).public)))
+    return Reply(document=_shown(request, lists.one(request, TARGET, (T.uuid, uuid), targets.missing(uuid).public)))
 
 
 def create(request: Request) -> Reply:
@@ -139,7 +139,7 @@ def _full(request: Request, uuid: str) -> dict[str, Any]:
     with request.services.db.read() as connection:
         plan = TARGET.full(request.version)
         missing = targets.missing(uuid).public
-        return _shown(request, lists.show(connection, plan, T.uuid == uuid, request.base, missing))
+        return _shown(request, lists.show(connection, plan, (T.uuid, uuid), request.base, missing))
 
 
 def _shown(request: Request, document: dict[str, Any]) -> dict[str, Any]:
