@@ -20,6 +20,7 @@ from sqlalchemy import event
 from holdfast import app, config
 from holdfast.db import schema
 from holdfast.db.engine import Database
+from holdfast.db.prepared import Prepared
 from holdfast.services import Services
 from tests import enrolment
 from tests.postgres import Cluster
@@ -126,11 +127,20 @@ class Application:
         def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
             statements.append(statement)
 
+        prepared = Prepared.__call__
+
+        def note_prepared(read: Prepared, connection: Any, **values: Any) -> Any:
+            statements.append(str(read._statement))
+            return prepared(read, connection, **values)
+
         engines = {self.services.db.reader, self.services.db.writer}
         for engine in engines:
             event.listen(engine, "before_cursor_execute", note)
         try:
-            yield statements
+            # Hot reads go past SQLAlchemy's events.
+            with pytest.MonkeyPatch.context() as patching:
+                patching.setattr(Prepared, "__call__", note_prepared)
+                yield statements
         finally:
             for engine in engines:
                 event.remove(engine, "before_cursor_execute", note)
