@@ -94,6 +94,10 @@ class Neutron:
         """The UUID of a new, unbound port: a VIF for somebody."""
         return str(self.call("POST", "/ports", {"port": {"network_id": network, **more}})["port"]["id"])
 
+    def many(self, network: str, count: int) -> list[str]:
+        made = self.call("POST", "/ports", {"ports": [{"network_id": network}] * count})["ports"]
+        return [port["id"] for port in made]
+
     def show(self, port: str) -> dict[str, Any]:
         document: dict[str, Any] = self.call("GET", f"/ports/{port}")["port"]
         return document

@@ -67,18 +67,13 @@ def peer(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def api(peer: Peer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Application]:
     with on_neutron(peer, tmp_path_factory.mktemp("on-neutron")) as application:
         yield application
+        assert invariants.violations(application.services) == []
 
 
 @pytest.fixture(scope="module")
 def network(peer: Peer, api: Application) -> str:
     """A tenant's network."""
     return peer.network(f"tenant-{uuid4().hex[:8]}")
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_lost(api: Application) -> Iterator[None]:
-    yield
-    assert invariants.violations(api.services) == []
 
 
 def deployed(api: Application, peer: Peer, network: str, ports: int = 2, **fields: Any) -> tuple[str, str]:
@@ -403,7 +398,7 @@ def test_of_two_hundred_attaches_of_one_vif_one_wins(api: Application, peer: Pee
 
 def test_of_two_hundred_vifs_that_want_four_ports_four_win(api: Application, peer: Peer, network: str) -> None:
     node = machine(api, 4)
-    vifs = [peer.port(network) for _ in range(200)]
+    vifs = peer.many(network, 200)
     with ThreadPoolExecutor(200) as pool:
         answers = list(pool.map(lambda vif: _attached(api, node, vif), vifs))
     assert sorted(answers) == [204] * 4 + [400] * 196

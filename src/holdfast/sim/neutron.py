@@ -15,7 +15,7 @@ import re
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -67,6 +67,8 @@ class NeutronSimulator:
         self._file = file
         self._switches = switches
         self._lock = threading.Lock()
+        # Called with "before PUT /v2.0/ports/…", and with "after …" once a request had its effect.
+        self.watch: Callable[[str], None] = lambda moment: None
         with self._transaction() as database:
             database.executescript(SCHEMA)
 
@@ -77,6 +79,9 @@ class NeutronSimulator:
 
     def port(self, network: str, **more: Any) -> str:
         return str(self.create("ports", {"network_id": network, **more})["id"])
+
+    def many(self, network: str, count: int) -> list[str]:
+        return [self.port(network) for _ in range(count)]
 
     def show(self, port: str) -> dict[str, Any]:
         return self.get("ports", port)
@@ -206,6 +211,7 @@ class _Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else {}
         self.simulator.note(f"{self.command} {url.path}")
+        self.simulator.watch(f"before {self.command} {url.path}")
         status = self.simulator.fault(self.command, url.path, after=False)
         document: Any = None
         if status is None:
@@ -214,6 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
             except Refusal as refusal:
                 found = refusal.status, refusal.body
             status, document = found
+            self.simulator.watch(f"after {self.command} {url.path}")
             instead = self.simulator.fault(self.command, url.path, after=True)
             if instead is not None:
                 status, document = instead, None
@@ -225,7 +232,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(text)
+        try:
+            self.wfile.write(text)
+        except ConnectionError:
+            pass  # whoever asked is dead
 
     do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815
 
