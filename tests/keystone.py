@@ -105,9 +105,13 @@ class Keystone:
 
     def register_baremetal(self, url: str) -> None:
         """Put a bare-metal service into the catalogue, as clients look it up."""
-        for known in self._call("GET", "/services?type=baremetal")["services"]:
+        self.register("baremetal", url)
+
+    def register(self, kind: str, url: str) -> None:
+        """The same for a service of any kind."""
+        for known in self._call("GET", f"/services?type={kind}")["services"]:
             self._call("DELETE", f"/services/{known['id']}")
-        service = self._call("POST", "/services", {"service": {"type": "baremetal", "name": "holdfast"}})
+        service = self._call("POST", "/services", {"service": {"type": kind, "name": f"test-{kind}"}})
         endpoint = {"service_id": service["service"]["id"], "interface": "public", "url": url}
         self._call("POST", "/endpoints", {"endpoint": {**endpoint, "region_id": "RegionOne"}})
 
