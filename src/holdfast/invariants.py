@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 from sqlalchemy import Connection, or_, select
 
+from holdfast import errors
 from holdfast.baremetal import nodes, states, vifs
 from holdfast.baremetal.drivers.base import NetworkInterface
 from holdfast.baremetal.drivers.fake.power import FakePower
+from holdfast.baremetal.drivers.storage.cinder import CinderStorage
+from holdfast.baremetal.drivers.storage.volumes import BOOT_FROM_VOLUME
 from holdfast.db import tables
 from holdfast.services import Services
 
@@ -130,24 +133,53 @@ def fake_machines_are_what_the_rows_say(services: Services, connection: Connecti
     """Of nodes at rest. A power state that is unknown has not been read yet."""
     table = tables.nodes
     rows = connection.execute(
-        select(table.c.uuid, table.c.power_state, table.c.provision_state).where(
+        select(table.c.uuid, table.c.power_state, table.c.provision_state, table.c.driver_internal_info).where(
             table.c.driver == "fake-hardware", table.c.reservation.is_(None)
         )
     ).all()
     power = services.drivers.interface("fake-hardware", "power", "fake") if rows else None
     if not isinstance(power, FakePower):
         return
-    for uuid, recorded, state in rows:
+    for uuid, recorded, state, info in rows:
         machine = power.machines.get(uuid)
+        from_volume = BOOT_FROM_VOLUME in msgspec.json.decode(info)
         if recorded is not None and machine.power_state != recorded:
             yield f"Node {uuid} is recorded as {recorded!r} but its machine is {machine.power_state!r}."
-        if state == states.ACTIVE and not machine.disk:
+        if state == states.ACTIVE and not machine.disk and not from_volume:
             yield f"Node {uuid} is active but its machine carries no instance."
         if state == states.AVAILABLE and machine.disk:
             yield f"Node {uuid} is available but its machine still carries an instance."
         # In `error` a tear down stopped anywhere, a rescue ramdisk or not.
         if machine.rescued != (state == states.RESCUE) and state in states.STABLE - {states.ERROR}:
             yield f"Node {uuid} is {state!r} but its machine {'runs' if machine.rescued else 'lacks'} a rescue ramdisk."
+
+
+def cinder_attaches_what_the_rows_say(services: Services, connection: Connection) -> Iterator[str]:
+    """Of nodes at rest: an active one that is on has its volumes, one without an instance has none."""
+    table, targets = tables.nodes, tables.volume_targets
+    rows = connection.execute(
+        select(table).where(table.c.storage_interface == "cinder", table.c.reservation.is_(None))
+    ).all()
+    for row in rows:
+        storage = services.drivers.interface(row.driver, "storage", "cinder")
+        if not isinstance(storage, CinderStorage):
+            continue
+        try:
+            ours = {a["volume_id"] for a in storage.cinder.attachments(instance=row.uuid)}
+            given = {a["volume_id"] for a in storage.cinder.attachments(instance=row.instance_uuid or row.uuid)}
+        except errors.HoldfastError as error:
+            yield f"Node {row.uuid} cannot be compared with its volumes. {error.public}"
+            continue
+        wanted = set(connection.execute(select(targets.c.volume_id).where(targets.c.node_id == row.id)).scalars())
+        if row.provision_state == states.ACTIVE and row.power_state == states.POWER_ON:
+            for volume in sorted(wanted - ours - given):
+                yield f"Node {row.uuid} is active and on, but its volume {volume} is not attached."
+        elif row.provision_state not in (states.AVAILABLE, states.DEPLOYFAIL, states.MANAGEABLE, states.ENROLL):
+            continue
+        else:
+            wanted = set()
+        for volume in sorted(ours - wanted):
+            yield f"Node {row.uuid} is {row.provision_state!r}, but volume {volume} is still attached to it."
 
 
 def allocations_and_nodes_agree(_services: Services, connection: Connection) -> Iterator[str]:
@@ -173,5 +205,6 @@ CHECKS: tuple[Check, ...] = (
     every_vif_is_where_its_port_says,
     network_services_hold_what_the_rows_say,
     fake_machines_are_what_the_rows_say,
+    cinder_attaches_what_the_rows_say,
     allocations_and_nodes_agree,
 )

@@ -23,7 +23,7 @@ from holdfast.db.engine import Database
 from holdfast.flows.faults import WHERE
 from holdfast.flows.flow import THEN, Flow
 from holdfast.services import Services
-from tests.flows import scenarios
+from tests.flows import scenarios, storage
 from tests.flows.network import RehearsedNetwork
 from tests.flows.scenarios import Scenario
 from tests.flows.toy import settle
@@ -52,6 +52,7 @@ def build(state_dir: Path, *, database: str | None = None, machines: Path | None
     services = app.build_services(conf)
     # Nodes with this interface are on a network service that needs nothing but a file.
     services.drivers._instances["network", "neutron"] = RehearsedNetwork(conf)
+    services.drivers._instances["storage", "cinder"] = storage.rehearsed(conf, services.drivers)
     return services
 
 

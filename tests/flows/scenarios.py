@@ -15,7 +15,7 @@ from uuid import uuid4
 import msgspec
 from sqlalchemy import select, update
 
-from holdfast.baremetal import instances, nodes, ports, states
+from holdfast.baremetal import connectors, instances, nodes, ports, states, targets
 from holdfast.baremetal.flows import (
     abort_node,
     adopt_node,
@@ -230,6 +230,47 @@ def _abort(phase: str, event: str = "abort") -> Callable[[Services], abort_node.
     return lambda services: abort_node.AbortParams(node=waiting(phase, services), event=event)
 
 
+def with_volumes(services: Services) -> str:
+    """An available node with two volumes of Cinder, of which it boots from one."""
+    node = available(services, properties={"capabilities": "iscsi_boot:true"})
+    change_interfaces(services, node, storage_interface="cinder", boot_interface="ipxe")
+    ports.ensure(services.db, node, "02:" + ":".join(node[i : i + 2] for i in (0, 2, 4, 6, 9)))
+    connectors.ensure(services.db, node, "iqn", f"iqn.2026-01.org.example:{node}")
+    storage: Any = services.drivers.interface("fake-hardware", "storage", "cinder")
+    for boot_index in (0, 1):
+        volume = storage.cinder.state.create_volume()
+        values = {"volume_type": "iscsi", "volume_id": volume, "boot_index": boot_index, "node_uuid": node}
+        targets.create(services.db, values)
+    return node
+
+
+def active_with_volumes(services: Services) -> str:
+    node = with_volumes(services)
+    services.flows.run(deploy_node.DEPLOY, deploy_node.DeployParams(node=node))
+    return node
+
+
+def change_interfaces(services: Services, node: str, **interfaces: str) -> None:
+    table = tables.nodes
+    with services.db.write() as connection:
+        connection.execute(update(table).where(table.c.uuid == node).values(**interfaces))
+
+
+def _power_with_volumes(target: str) -> Callable[[Services], set_power_state.PowerParams]:
+    def setup(services: Services) -> set_power_state.PowerParams:
+        node = active_with_volumes(services)
+        if target == states.POWER_ON:
+            off = set_power_state.PowerParams(node=node, target=states.POWER_OFF)
+            services.flows.run(set_power_state.SET_POWER, off)
+        return set_power_state.PowerParams(node=node, target=target)
+
+    return setup
+
+
+def _deploy_from_volume(services: Services) -> deploy_node.DeployParams:
+    return deploy_node.DeployParams(node=with_volumes(services))
+
+
 SCENARIOS: list[Scenario] = [
     Scenario("manage", manage_node.MANAGE, _in(enrolled), states.MANAGEABLE),
     Scenario("inspect", inspect_node.INSPECT, _in(manageable), states.MANAGEABLE),
@@ -243,6 +284,10 @@ SCENARIOS: list[Scenario] = [
     Scenario("continue deploy", deploy_node.CONTINUE, _heard("deploy"), states.ACTIVE),
     Scenario("tear down", tear_down_node.TEAR_DOWN, _in(active), states.AVAILABLE),
     Scenario("tear down a rescued node", tear_down_node.TEAR_DOWN, _in(rescued), states.AVAILABLE),
+    Scenario("deploy from a volume", deploy_node.DEPLOY, _deploy_from_volume, states.ACTIVE),
+    Scenario("tear down with volumes", tear_down_node.TEAR_DOWN, _in(active_with_volumes), states.AVAILABLE),
+    Scenario("power off with volumes", set_power_state.SET_POWER, _power_with_volumes(states.POWER_OFF), states.ACTIVE),
+    Scenario("power on with volumes", set_power_state.SET_POWER, _power_with_volumes(states.POWER_ON), states.ACTIVE),
     Scenario("adopt", adopt_node.ADOPT, _in(lambda s: manageable(s, instance_info=INSTANCE)), states.ACTIVE),
     Scenario("rescue", rescue_node.RESCUE, _rescue, states.RESCUE),
     Scenario("continue rescue", rescue_node.CONTINUE, _heard("rescue"), states.RESCUE),
