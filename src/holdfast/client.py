@@ -1,9 +1,13 @@
-"""Lists nodes of a bare-metal service from Python, with the filters by trait that other clients lack.
+"""What other clients of a bare-metal service lack: lists of nodes filtered by trait, and the calls of a ramdisk.
 
-    from holdfast.client import list_nodes
+    from holdfast.client import Client, list_nodes
 
     for node in list_nodes("http://127.0.0.1:6385/baremetal", traits=["CUSTOM_GPU"], provision_state="available"):
         print(node["uuid"], node["name"])
+
+    ironic = Client("http://127.0.0.1:6385/baremetal")
+    found = ironic.node.lookup(["52:54:00:12:34:56"])
+    ironic.node.heartbeat(found["node"]["uuid"], "https://10.0.0.7:9999", found["config"]["agent_token"])
 
 Everything else is done well by openstacksdk; give its `connection.baremetal` in place of the URL, and
 the call goes out with its credentials.
@@ -19,6 +23,54 @@ import requests
 
 VERSION = "1.46"
 VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
+
+
+class Client:
+    """The calls of spec 004, for who writes a ramdisk or a test of one; they need no credentials."""
+
+    def __init__(self, url: str, *, session: requests.Session | None = None, timeout: float = 60) -> None:
+        self.node = RamdiskCalls(url, session, timeout)
+
+
+class RamdiskCalls:
+    """`Client.node`. Raises `requests.HTTPError` when the service refuses; 409 and 429 mean: try again."""
+
+    def __init__(self, url: str, session: requests.Session | None, timeout: float) -> None:
+        self._base = url.rstrip("/").removesuffix("/v1")
+        self._ask: Any = session if session is not None else requests
+        self._options: dict[str, Any] = {
+            "headers": {VERSION_HEADER: "latest", "Accept": "application/json"},
+            "timeout": timeout,
+        }
+
+    def lookup(self, addresses: Iterable[str], node_uuid: str | None = None) -> dict[str, Any]:
+        """The node with one of these MAC addresses, or this UUID, which wins: `node`, and `config` with the
+        agent's token if this is the first lookup of the machine's boot."""
+        params = {"addresses": ",".join(addresses), "node_uuid": node_uuid}
+        known = {name: value for name, value in params.items() if value}
+        answer = self._ask.get(f"{self._base}/v1/lookup", params=known, **self._options)
+        answer.raise_for_status()
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def heartbeat(
+        self,
+        node_uuid: str,
+        callback_url: str,
+        agent_token: str | None = None,
+        agent_version: str | None = None,
+        agent_verify_ca: str | None = None,
+    ) -> None:
+        """A sign of life of the node's ramdisk, and where it listens."""
+        said = {
+            "callback_url": callback_url,
+            "agent_token": agent_token,
+            "agent_version": agent_version,
+            "agent_verify_ca": agent_verify_ca,
+        }
+        body = {name: value for name, value in said.items() if value is not None}
+        answer = self._ask.post(f"{self._base}/v1/heartbeat/{node_uuid}", json=body, **self._options)
+        answer.raise_for_status()
 
 
 def list_nodes(
