@@ -46,4 +46,4 @@ docs: $(STAMP)  ## write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) .venv-keystone .bench state .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-keystone .venv-neutron .bench state .mypy_cache .ruff_cache .pytest_cache
