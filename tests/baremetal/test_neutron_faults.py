@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -183,3 +185,12 @@ def test_without_a_neutron_the_interface_says_what_to_do(tmp_path: Path) -> None
         assert listed(api, node) == []
         answer = api.request("POST", f"/v1/nodes/{node}/vifs", {"id": "a-vif"})
         assert answer.status == 400
+
+
+def test_openstacksdk_is_not_imported_before_it_is_used() -> None:
+    code = (
+        "import sys; from holdfast import app, config; from holdfast.baremetal.drivers.registry import Drivers;"
+        "drivers = Drivers(config.load(environment={})); drivers.properties('fake-hardware');"
+        "sys.exit('openstack' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
