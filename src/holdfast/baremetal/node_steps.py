@@ -27,7 +27,7 @@ def automatic(services: Services, task: Task, phase: str, in_ramdisk: Sequence[N
     """Every step of the phase that runs by itself, in order; of a deploy also what was asked for beforehand."""
     offered = services.drivers.steps(task, phase, in_ramdisk)
     if phase == "deploy":
-        return steps.deploy(offered, task)
+        return steps.deploy(offered, task, asks_ramdisk=services.drivers.deploy(task).asks_ramdisk)
     return [step.document() for step in offered if step.priority > 0]
 
 

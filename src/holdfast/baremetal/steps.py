@@ -87,19 +87,21 @@ def asked_for(task: Task) -> list[Json]:
     return requested + [step for step in task.template_steps if (step["interface"], step["step"]) not in keys]
 
 
-def deploy(offered: Sequence[NodeStep], task: Task) -> list[Json]:
-    """The steps of the node's deploy, in order."""
+def deploy(offered: Sequence[NodeStep], task: Task, *, asks_ramdisk: bool = False) -> list[Json]:
+    """The steps of the node's deploy, in order. `asks_ramdisk`: those that are not offered are left to it."""
     asked = asked_for(task)
     keys = {(step["interface"], step["step"]) for step in asked}
     own = [s.document() for s in offered if s.priority > 0 and (s.interface, s.step) not in keys]
     for wanted in asked:
         if wanted["priority"] > 0:
-            step = find(offered, wanted, "deploy")
+            known = (wanted["interface"], wanted["step"]) in {(s.interface, s.step) for s in offered}
+            step = NodeStep(wanted["interface"], wanted["step"])
+            if known or not asks_ramdisk:
+                step = find(offered, wanted, "deploy")
             own.append({**step.document(wanted["args"]), "priority": wanted["priority"]})
     return sorted(own, key=lambda s: (-s["priority"], STEP_RANK.get(s["interface"], len(STEP_RANK))))
 
 
 def require_deploy(drivers: Drivers, task: Task) -> None:
     """`DriverDataInvalid` if the node lacks a step that is asked for. What only its ramdisk knows is seen later."""
-    if not drivers.deploy(task).asks_ramdisk:
-        deploy(drivers.steps(task, "deploy"), task)
+    deploy(drivers.steps(task, "deploy"), task, asks_ramdisk=drivers.deploy(task).asks_ramdisk)

@@ -113,6 +113,32 @@ def test_an_image_of_ours_is_fetched_with_the_url_the_agent_got_and_no_other(hou
     assert house.call("GET", f"/images/{path}").status == 404
 
 
+def test_a_deploy_runs_further_steps_of_the_ramdisk_where_asked_for(house: Application, agent: Agent) -> None:
+    (node,) = house.enrol(state="manageable", **AGENT, automated_clean=False, instance_info=instance(house))
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "provide"})
+    house.settle(node, "available")
+    steps = [
+        {"interface": "deploy", "step": "burn_in", "args": {}, "priority": 150},
+        {"interface": "raid", "step": "polish", "args": {"shine": 1}, "priority": 70},
+    ]
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "active", "deploy_steps": steps})
+    house.settle(node, "wait call-back")
+    Ramdisk(house.send, node, agent).boot()
+    house.settle(node, "active")
+    assert agent.machine.steps == ["burn_in", "write_image", "polish"]
+
+
+def test_a_step_of_the_ramdisk_cannot_come_after_it_is_gone(house: Application, agent: Agent) -> None:
+    (node,) = house.enrol(state="manageable", **AGENT, automated_clean=False, instance_info=instance(house))
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "provide"})
+    house.settle(node, "available")
+    late = {"interface": "deploy", "step": "burn_in", "args": {}, "priority": 10}
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "active", "deploy_steps": [late]})
+    house.settle(node, "wait call-back")
+    Ramdisk(house.send, node, agent).boot()
+    assert "tear_down_agent" in house.settle(node, "deploy failed")["last_error"]
+
+
 def test_uefi_machines_get_an_entry_for_what_was_written(house: Application, agent: Agent) -> None:
     (node,) = house.enrol(
         state="manageable",

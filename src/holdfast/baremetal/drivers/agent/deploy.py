@@ -51,13 +51,27 @@ class AgentDeploy(DeployInterface):
     def take_over(self, task: Task) -> None:
         self.drivers.boot(task).prepare_instance(task)
 
+    def agent(self, task: Task) -> client.Agent | None:
+        """The agent on the machine; None while it has not called."""
+        return client.of(task, self.conf)
+
     def ramdisk_steps(self, task: Task, phase: str) -> list[NodeStep] | None:
-        agent = client.of(task, self.conf)
+        agent = self.agent(task)
         return None if agent is None else steps.offered(task, agent, self.conf, phase)
 
     def execute_ramdisk_step(self, task: Task, phase: str, step: Mapping[str, Any]) -> Outcome:
-        agent = client.of(task, self.conf)
-        return Outcome.WAIT if agent is None else steps.execute(self, task, agent, phase, step)
+        """Also before the deploy's own step has booted the ramdisk, but not after it was switched off again."""
+        agent = self.agent(task)
+        if agent is not None:
+            return steps.execute(self, task, agent, phase, step)
+        if not boot_progress.is_under_way(task.node.driver_internal_info):
+            if boot_progress.KEY in task.node.driver_internal_info:
+                raise errors.DriverDataInvalid(
+                    f"Step {step['interface']}.{step['step']} runs in the ramdisk, which is gone by then: "
+                    "its priority must be higher than that of tear_down_agent."
+                )
+            ramdisk.start(self, task)
+        return Outcome.WAIT
 
     def heartbeat(self, task: Task, callback_url: str, agent_version: str | None = None, **more: Any) -> None:
         """Nothing beyond what the service records of every ramdisk."""
@@ -86,7 +100,7 @@ class DirectDeploy(AgentDeploy):
         if not boot_progress.is_under_way(task.node.driver_internal_info):
             ramdisk.start(self, task)
             return Outcome.WAIT
-        return Outcome.DONE if client.of(task, self.conf) is not None else Outcome.WAIT
+        return Outcome.DONE if self.agent(task) is not None else Outcome.WAIT
 
     @deploy_step(80)
     def write_image(self, task: Task) -> Outcome:
@@ -112,13 +126,13 @@ class DirectDeploy(AgentDeploy):
 
     @deploy_step(40)
     def tear_down_agent(self, task: Task) -> Outcome:
-        agent = client.of(task, self.conf)
+        agent = self.agent(task)
         if agent is not None and not _boots_from_volume(task):
             ramdisk.shut_down(self, task, agent)
         return Outcome.DONE
 
     def _agent(self, task: Task) -> client.Agent:
-        agent = client.of(task, self.conf)
+        agent = self.agent(task)
         if agent is None:
             raise errors.Conflict(f"The ramdisk of node {task.node.label} is gone. Deploy again.")
         return agent
