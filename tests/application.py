@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,16 +122,18 @@ class Application:
 
     @contextmanager
     def counted(self) -> Iterator[list[str]]:
-        """Collects the statements the database is sent meanwhile."""
+        """Collects the statements the database is sent meanwhile by this thread: others have their own work."""
         statements: list[str] = []
+        thread = threading.get_ident()
 
         def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
-            statements.append(statement)
+            if threading.get_ident() == thread:
+                statements.append(statement)
 
         prepared = Prepared.__call__
 
         def note_prepared(read: Prepared, connection: Any, **values: Any) -> Any:
-            statements.append(str(read._statement))
+            note(connection, None, str(read._statement))
             return prepared(read, connection, **values)
 
         engines = {self.services.db.reader, self.services.db.writer}

@@ -17,16 +17,18 @@ class Prepared:
 
     def __init__(self, statement: Select[Any]) -> None:
         self._statement = statement
-        # dialect: the text, and the order of its parameters where the driver takes them by position
-        self._compiled: dict[str, tuple[str, list[str] | None]] = {}
+        # dialect: the text, the order of its parameters where the driver takes them by position, and its constants
+        self._compiled: dict[str, tuple[str, list[str] | None, dict[str, Any]]] = {}
 
     def __call__(self, connection: Connection, **values: Any) -> list[tuple[Any, ...]]:
         dialect = connection.dialect
         compiled = self._compiled.get(dialect.name)
         if compiled is None:
             made = self._statement.compile(dialect=dialect)
-            compiled = self._compiled[dialect.name] = (str(made), made.positiontup)
-        text, order = compiled
+            compiled = self._compiled[dialect.name] = (str(made), made.positiontup, made.params)
+        text, order, constants = compiled
+        if len(constants) > len(values):
+            values = {**constants, **values}
         cursor = connection.connection.cursor()
         try:
             cursor.execute(text, values if order is None else [values[name] for name in order])
