@@ -4,7 +4,7 @@ VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-DEBIAN := postgresql ipmitool openipmi qemu-system-x86 ipxe-qemu seabios tgt dnsmasq-base iproute2
+DEBIAN := postgresql ipmitool openipmi qemu-system-x86 ipxe-qemu seabios tgt dnsmasq-base iproute2 lshw gdisk parted openssl
 KEYSTONE := .venv-keystone/.installed
 
 .DEFAULT_GOAL := help
