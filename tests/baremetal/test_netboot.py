@@ -36,7 +36,7 @@ class TestScript:
         assert "sanhook --drive 0x80 iscsi:192.0.2.7::3260:1:iqn.2010-10.org.example:vol-1" in text
         assert f"set password {SECRET}" in text
         assert "set initiator-iqn iqn.2026-01.org.example:node-1" in text
-        assert f"chain --replace --autofree http://127.0.0.1:6385{SCRIPT} ||" in text
+        assert f"chain --replace --autofree {SCRIPT.rpartition('/')[2]} ||" in text
 
     def test_colons_in_the_address_will_do(self, api: Application) -> None:
         deployed(api)
@@ -45,7 +45,7 @@ class TestScript:
 
     def test_the_first_script_tries_every_card(self, api: Application) -> None:
         text = fetch(api, "/boot/boot.ipxe").content.decode()
-        assert "chain --autofree http://127.0.0.1:6385/boot/ipxe/${net${card}/mac:hexhyp} ||" in text
+        assert "chain --autofree ipxe/${net${card}/mac:hexhyp} ||" in text
 
     def test_it_follows_the_target(self, api: Application) -> None:
         node = deployed(api)
@@ -113,7 +113,7 @@ class TestWhoMay:
 class TestReports:
     def test_a_failure_is_shown_on_the_node_until_it_boots_again(self, api: Application) -> None:
         node = deployed(api)
-        assert fetch(api, f"{SCRIPT}/failed?failure=hook:410d613c").status == 200
+        assert fetch(api, f"{SCRIPT}/failed?failure=hook-410d613c").status == 200
         shown = api.send("GET", f"/v1/nodes/{node}")
         assert shown["last_error"].startswith("The machine could not boot. A volume could not be connected")
         assert "wrong CHAP user or secret" in shown["driver_internal_info"]["boot_failure"]["reason"]
@@ -122,7 +122,7 @@ class TestReports:
         assert shown["last_error"] is None
         assert "boot_failure" not in shown["driver_internal_info"]
 
-    @pytest.mark.parametrize("failure", ["", "hook", "hook:zz", "<script>", "hook:1%0Aevil", "a" * 500])
+    @pytest.mark.parametrize("failure", ["", "hook", "hook-zz", "<script>", "hook-1%0Aevil", "a" * 500])
     def test_nothing_but_a_report_gets_onto_the_node(self, api: Application, failure: str) -> None:
         node = deployed(api)
         assert fetch(api, f"{SCRIPT}/failed?failure={failure}").status == 400
@@ -130,10 +130,10 @@ class TestReports:
 
     def test_not_from_another_network(self, api: Application) -> None:
         node = deployed(api)
-        assert fetch(api, f"{SCRIPT}/failed?failure=hook:410d613c", remote="10.0.0.1").status == 404
+        assert fetch(api, f"{SCRIPT}/failed?failure=hook-410d613c", remote="10.0.0.1").status == 404
         assert api.send("GET", f"/v1/nodes/{node}")["last_error"] is None
 
     def test_not_about_a_machine_that_is_not_booting(self, api: Application) -> None:
         node = bootable(api.send, "external")
-        assert fetch(api, f"{SCRIPT}/failed?failure=hook:410d613c").status == 404
+        assert fetch(api, f"{SCRIPT}/failed?failure=hook-410d613c").status == 404
         assert api.send("GET", f"/v1/nodes/{node}")["last_error"] is None

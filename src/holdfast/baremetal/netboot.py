@@ -42,12 +42,13 @@ def nothing() -> errors.NotFound:
     return errors.NotFound("There is nothing to boot for this machine.")
 
 
-def script(services: Services, mac: str, remote: str, links: Links) -> str:
+def script(services: Services, mac: str, remote: str) -> str:
     """The script of the machine with that MAC address. A new boot ends what was said about the last one."""
     task_uuid, failed = _find(services, mac, remote)
     with services.db.read() as connection:
         task = nodes.load_task(connection, task_uuid)
-    text = ipxe.script(services.conf, task, _mac(mac), links)
+    own = _mac(mac).replace(":", "-")
+    text = ipxe.script(services.conf, task, _mac(mac), Links(own, f"{own}/failed"))
     if text is None:
         raise nothing()
     if failed or boot_progress.is_under_way(task.node.driver_internal_info):
@@ -60,7 +61,7 @@ def report(services: Services, mac: str, remote: str, failure: str) -> None:
     """Shows on the node why its machine could not boot. Only words of ours get there."""
     reason = ipxe_script.reason(failure)
     if reason is None:
-        raise errors.InvalidValue("failure must be a stage and an error number, such as hook:410d613c.")
+        raise errors.InvalidValue("failure must be a stage and an error number, such as hook-410d613c.")
     uuid, _failed = _find(services, mac, remote)
     LOG.warning("Node %s could not boot: %s", uuid, reason)
     with services.db.write() as connection:

@@ -13,9 +13,7 @@ from holdfast import errors
 from holdfast.baremetal.drivers import ipxe_script
 from holdfast.baremetal.drivers.ipxe_script import Links, Patience, Volume
 
-LINKS = Links(
-    "http://10.0.0.1:6385/boot/ipxe/52-54-00-00-00-01", "http://10.0.0.1:6385/boot/ipxe/52-54-00-00-00-01/failed"
-)
+LINKS = Links("52-54-00-00-00-01", "52-54-00-00-00-01/failed")
 PATIENCE = Patience(attempts=3, retry_delay=5, restart_delay=30)
 INITIATOR = "iqn.2026-01.org.example:node-1"
 IQN = "iqn.2010-10.org.example:vol-1"
@@ -262,11 +260,11 @@ class TestReports:
     @pytest.mark.parametrize(
         ("failure", "words"),
         [
-            ("hook:410d613c", "refused the login: wrong CHAP user or secret"),
-            ("hook:0x4c0a6092", "did not answer in time"),
-            ("boot:2e852001", "connected but did not boot: what is on it cannot be booted"),
-            ("ramdisk:2d0c613b", "ramdisk could not be fetched or started: there is no such target or file"),
-            ("hook:ff000000", "iPXE failed"),
+            ("hook-410d613c", "refused the login: wrong CHAP user or secret"),
+            ("hook-0x4c0a6092", "did not answer in time"),
+            ("boot-2e852001", "connected but did not boot: what is on it cannot be booted"),
+            ("ramdisk-2d0c613b", "ramdisk could not be fetched or started: there is no such target or file"),
+            ("hook-ff000000", "iPXE failed"),
         ],
     )
     def test_error_numbers_become_sentences(self, failure: str, words: str) -> None:
@@ -274,6 +272,6 @@ class TestReports:
         assert reason is not None
         assert words in reason
 
-    @pytest.mark.parametrize("failure", ["", "hook", "hook:", "hook:xyz", "evil:1", "hook:1 <b>", "hook:123456789"])
+    @pytest.mark.parametrize("failure", ["", "hook", "hook-", "hook-xyz", "evil-1", "hook-1 <b>", "hook-123456789"])
     def test_anything_else_is_no_report(self, failure: str) -> None:
         assert ipxe_script.reason(failure) is None

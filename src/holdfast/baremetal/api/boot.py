@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from holdfast.baremetal import netboot
 from holdfast.baremetal.drivers import ipxe_script
-from holdfast.baremetal.drivers.ipxe_script import Links
 from holdfast.web import health
 from holdfast.web.kinds import text
 from holdfast.web.routes import Api, Param, Reply, Request, Route
@@ -14,24 +13,17 @@ TEXT = "text/plain; charset=us-ascii"
 UNSTORED = {"Cache-Control": "no-store"}
 
 
-def first(request: Request) -> Reply:
-    return _plain(ipxe_script.first_script(_base(request)))
+def first(_request: Request) -> Reply:
+    return _plain(ipxe_script.first_script())
 
 
 def script(request: Request) -> Reply:
-    mac = request.path["mac"]
-    own = f"{_base(request)}/ipxe/{mac.replace(':', '-')}"
-    return _plain(netboot.script(request.services, mac, request.remote, Links(own, f"{own}/failed")))
+    return _plain(netboot.script(request.services, request.path["mac"], request.remote))
 
 
 def failed(request: Request) -> Reply:
     netboot.report(request.services, request.path["mac"], request.remote, request.query.get("failure", ""))
     return _plain("noted\n")
-
-
-def _base(request: Request) -> str:
-    """How this machine reaches us: the way it just did, as the script's words must be safe."""
-    return ipxe_script.http_url(request.base, "The address of this service")
 
 
 def _plain(content: str) -> Reply:

@@ -77,7 +77,7 @@ class IpxeBoot(BootInterface):
             _set_plan(task, None)
             self.drivers.management(task).set_boot_device(task, "disk", persistent=True)
             return
-        _write(self.conf, task, target, Links("http://unused", "http://unused"))
+        _write(self.conf, task, target, Links("unused", "unused"))
         _set_plan(task, {"boot": "volume"})
         self.drivers.management(task).set_boot_device(task, "pxe", persistent=True)
 

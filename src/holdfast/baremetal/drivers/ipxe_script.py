@@ -42,7 +42,8 @@ class Volume:
 
 @dataclass(frozen=True)
 class Links:
-    """Where a script's machine finds us: its own script, and where to tell that it failed."""
+    """Where a script's machine finds its script again, and where to tell that it failed. Relative, so that
+    it comes back the way it came, whatever our addresses are; without colons, which iPXE takes for a scheme."""
 
     script: str
     failed: str
@@ -187,11 +188,11 @@ def volume_script(initiator: str, root: Volume, others: Sequence[Volume], links:
         # The firmware's table for the operating system was written by sanhook; it shows the last login.
         *_login(root),
         f"sanboot --no-describe --drive {FIRST_DRIVE:#x} ||",
-        "set failure boot:${errno:hexraw}",
+        "set failure boot-${errno:hexraw}",
         "goto failed",
         "",
         ":hook_failed",
-        "set failure hook:${errno:hexraw}",
+        "set failure hook-${errno:hexraw}",
         "",
         ":failed",
         *[f"sanunhook --drive {FIRST_DRIVE + number:#x} ||" for number in range(1 + len(others))],
@@ -236,7 +237,7 @@ def ramdisk_script(
         "boot ||",
         "",
         ":failed",
-        "set failure ramdisk:${errno:hexraw}",
+        "set failure ramdisk-${errno:hexraw}",
         f"iseq ${{attempt}} {patience.attempts} && goto report ||",
         f"sleep {patience.retry_delay}",
         "goto again",
@@ -250,7 +251,7 @@ def ramdisk_script(
 # -- for every machine
 
 
-def first_script(base: str) -> str:
+def first_script() -> str:
     """What a machine fetches first: tries the script of each of its network cards."""
     return "\n".join(
         [
@@ -260,7 +261,7 @@ def first_script(base: str) -> str:
             "",
             ":next",
             "isset ${net${card}/mac} || goto none",
-            f"chain --autofree {base}/ipxe/${{net${{card}}/mac:hexhyp}} ||",
+            "chain --autofree ipxe/${net${card}/mac:hexhyp} ||",
             "inc card",
             "goto next",
             "",
@@ -307,11 +308,11 @@ STAGES = {
     "boot": "The volume was connected but did not boot",
     "ramdisk": "The ramdisk could not be fetched or started",
 }
-_FAILURE = re.compile(r"(hook|boot|ramdisk):(?:0x)?([0-9a-f]{1,8})", re.IGNORECASE)
+_FAILURE = re.compile(r"(hook|boot|ramdisk)-(?:0x)?([0-9a-f]{1,8})", re.IGNORECASE)
 
 
 def reason(failure: str) -> str | None:
-    """A machine's report (`hook:410d613c`) in a sentence; None if it is not one."""
+    """A machine's report (`hook-410d613c`) in a sentence; None if it is not one."""
     match = _FAILURE.fullmatch(failure)
     if match is None:
         return None
