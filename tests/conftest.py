@@ -1,5 +1,6 @@
 """Fixtures every test can use."""
 
+import pytest
 from hypothesis import settings
 
 from tests.application import api, either_api, shared_api, shared_either_api
@@ -24,3 +25,11 @@ __all__ = [
 # The same examples in every run: a test fails when the code changed, not by luck.
 settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Says how often flows were killed: see tests/crash/test_kill_matrix.py."""
+    passed = terminalreporter.getreports("passed")
+    points = sum(n for report in passed for name, n in report.user_properties if name == "kill points")
+    if points:
+        terminalreporter.write_line(f"kill matrix: {points} kill points, none of which broke anything")

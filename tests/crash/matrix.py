@@ -27,7 +27,7 @@ from tests.flows import generic
 from tests.flows.scenarios import SCENARIOS, Scenario
 from tests.flows.toy import settle
 
-WIDTH = 4  # kills at the same time; each spends most of its time waiting
+WIDTH = 6  # kills at the same time; each spends most of its time waiting
 
 
 class Situation(msgspec.Struct):

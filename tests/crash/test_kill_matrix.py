@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,9 @@ pytestmark = pytest.mark.crash
 FAULT = VARIABLE.removeprefix("HOLDFAST_").lower()
 
 
-@pytest.fixture(scope="module")
-def killed(request: pytest.FixtureRequest) -> Iterator[list[int]]:
-    """Counts kill points; the total is what this module has to tell in the end."""
-    counts: list[int] = []
-    yield counts
-    reporter = request.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.write_line(f"\nkill matrix: {sum(counts)} kill points")
-
-
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=[s.name for s in SCENARIOS])
 def test_a_flow_killed_at_any_point_ends_as_if_it_had_not_been(
-    scenario: Scenario, tmp_path: Path, killed: list[int]
+    scenario: Scenario, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     command = [sys.executable, "-m", "tests.crash.matrix", str(tmp_path / "matrix"), scenario.name]
     result = subprocess.run(command, capture_output=True, text=True, timeout=290, check=False)
@@ -46,7 +36,7 @@ def test_a_flow_killed_at_any_point_ends_as_if_it_had_not_been(
     told = re.search(r"^(\d+) kill points, 0 broken$", result.stdout, re.MULTILINE)
     assert told is not None, result.stdout
     assert int(told[1]) >= 3 * len(scenario.flow.steps)
-    killed.append(int(told[1]))
+    record_property("kill points", int(told[1]))
 
 
 # (the kill, the state of the node before, what is asked for, the state of the node in the end)

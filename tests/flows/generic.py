@@ -23,7 +23,7 @@ from holdfast.db.engine import Database
 from holdfast.flows.faults import WHERE
 from holdfast.flows.flow import THEN, Flow
 from holdfast.services import Services
-from tests.flows import scenarios, storage
+from tests.flows import agent, scenarios, storage
 from tests.flows.network import RehearsedNetwork
 from tests.flows.scenarios import Scenario
 from tests.flows.toy import settle
@@ -46,13 +46,15 @@ def build(state_dir: Path, *, database: str | None = None, machines: Path | None
         ("fake", "state_file"): str(machines) if machines else None,
     }
     conf = config.load(environment={}, overrides=overrides)
-    db = Database(config.database_url(conf), pool_size=2)
-    schema.upgrade(db)
-    db.close()
+    if not (state_dir / "holdfast.sqlite").exists():
+        db = Database(config.database_url(conf), pool_size=2)
+        schema.upgrade(db)
+        db.close()
     services = app.build_services(conf)
     # Nodes with this interface are on a network service that needs nothing but a file.
     services.drivers._instances["network", "neutron"] = RehearsedNetwork(conf)
     services.drivers._instances["storage", "cinder"] = storage.rehearsed(conf, services.drivers)
+    services.drivers._instances["deploy", "direct"] = agent.rehearsed(conf, services.drivers)
     return services
 
 

@@ -39,6 +39,7 @@ from holdfast.db import tables
 from holdfast.db.engine import now
 from holdfast.flows.flow import Flow
 from holdfast.services import Services
+from tests.flows import agent
 
 INSTANCE = {"image_source": "http://images/debian.qcow2", "image_checksum": "0" * 32, "root_gb": 10}
 
@@ -271,6 +272,44 @@ def _deploy_from_volume(services: Services) -> deploy_node.DeployParams:
     return deploy_node.DeployParams(node=with_volumes(services))
 
 
+def with_agent(services: Services) -> str:
+    """A node that is worked on by an agent in a ramdisk."""
+    node = manageable(services, instance_info=agent.INSTANCE)
+    change_interfaces(services, node, deploy_interface="direct")
+    return node
+
+
+def available_with_agent(services: Services) -> str:
+    node = with_agent(services)
+    table = tables.nodes
+    with services.db.write() as connection:
+        connection.execute(update(table).where(table.c.uuid == node).values(automated_clean=False))
+    services.flows.run(clean_node.CLEAN, clean_node.CleanParams(node=node))
+    return node
+
+
+def _deploy_with_agent(services: Services) -> deploy_node.DeployParams:
+    return deploy_node.DeployParams(node=available_with_agent(services))
+
+
+def _continue_deploy_with_agent(services: Services) -> NodeParams:
+    """The image is being written."""
+    node = available_with_agent(services)
+    services.flows.run(deploy_node.DEPLOY, deploy_node.DeployParams(node=node))
+    hear(services, node)
+    services.flows.run(deploy_node.CONTINUE, NodeParams(node=node))
+    hear(services, node)
+    return NodeParams(node=node)
+
+
+def _continue_cleaning_with_agent(services: Services) -> NodeParams:
+    """The ramdisk has called for the first time."""
+    node = with_agent(services)
+    services.flows.run(clean_node.CLEAN, clean_node.CleanParams(node=node))
+    hear(services, node)
+    return NodeParams(node=node)
+
+
 SCENARIOS: list[Scenario] = [
     Scenario("manage", manage_node.MANAGE, _in(enrolled), states.MANAGEABLE),
     Scenario("inspect", inspect_node.INSPECT, _in(manageable), states.MANAGEABLE),
@@ -288,6 +327,15 @@ SCENARIOS: list[Scenario] = [
     Scenario("tear down with volumes", tear_down_node.TEAR_DOWN, _in(active_with_volumes), states.AVAILABLE),
     Scenario("power off with volumes", set_power_state.SET_POWER, _power_with_volumes(states.POWER_OFF), states.ACTIVE),
     Scenario("power on with volumes", set_power_state.SET_POWER, _power_with_volumes(states.POWER_ON), states.ACTIVE),
+    Scenario(
+        "provide with an agent",
+        clean_node.CLEAN,
+        lambda s: clean_node.CleanParams(node=with_agent(s)),
+        states.AVAILABLE,
+    ),
+    Scenario("clean with an agent", clean_node.CONTINUE, _continue_cleaning_with_agent, states.AVAILABLE),
+    Scenario("deploy with an agent", deploy_node.DEPLOY, _deploy_with_agent, states.ACTIVE),
+    Scenario("boot what the agent wrote", deploy_node.CONTINUE, _continue_deploy_with_agent, states.ACTIVE),
     Scenario("adopt", adopt_node.ADOPT, _in(lambda s: manageable(s, instance_info=INSTANCE)), states.ACTIVE),
     Scenario("rescue", rescue_node.RESCUE, _rescue, states.RESCUE),
     Scenario("continue rescue", rescue_node.CONTINUE, _heard("rescue"), states.RESCUE),
