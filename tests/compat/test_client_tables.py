@@ -1,8 +1,8 @@
 """The clients' own tables against ours: whatever openstacksdk and python-ironicclient know, up to the version
 this service speaks, it has.
 
-What they know of later versions is listed here with the version that brings it; when `MAXIMUM` gets there,
-the entry is overdue and the test fails until the field is built and the line is gone.
+What they know of later versions our tables name with the version that brings it (`later`): when `MAXIMUM`
+gets there, the entry is overdue and a test fails until the field is built and the line is gone.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from holdfast.baremetal.api import portgroups as portgroups_api
 from holdfast.baremetal.api import ports as ports_api
 from holdfast.baremetal.api import targets as targets_api
 from holdfast.baremetal.api.routes import ROUTES
-from holdfast.baremetal.versions import MAXIMUM
+from holdfast.baremetal.versions import LATER_PATHS, MAXIMUM
 from holdfast.web.lists import PAGING
 from holdfast.web.resources import Resource
 from holdfast.web.versions import parse
@@ -52,43 +52,6 @@ RESOURCES: dict[str, tuple[Any, Resource]] = {
     "volume target": (volume_target.VolumeTarget, targets_api.TARGET),
 }
 
-# resource: {field: the version that brings it}
-LATER_FIELDS: dict[str, dict[str, str]] = {
-    "node": {
-        "boot_mode": "1.75",
-        "secure_boot": "1.75",
-        "shard": "1.82",
-        "parent_node": "1.83",
-        "firmware_interface": "1.86",
-        "service_step": "1.87",
-        "disable_power_off": "1.95",
-        "instance_name": "1.104",
-        "health": "1.109",
-    },
-    "port": {
-        "name": "1.88",
-        "node_ident": "1.94",
-        "description": "1.97",
-        "vendor": "1.100",
-        "category": "1.101",
-        "available_for_dynamic_portgroup": "1.111",
-    },
-    "port group": {"physical_network": "1.102", "category": "1.103", "dynamic_portgroup": "1.111"},
-    "deploy template": {"description": "1.112"},
-}
-LATER_FILTERS: dict[str, dict[str, str]] = {
-    "node": {
-        "shard": "1.82",
-        "sharded": "1.82",
-        "include_children": "1.83",
-        "parent_node": "1.83",
-        "instance_name": "1.104",
-    },
-    "port": {"shard": "1.82", "description_contains": "1.97", "conductor_groups": "1.99"},
-    "port group": {"conductor_groups": "1.99", "shard": "1.106"},
-}
-LATER_VERBS = {"deploy": "1.73", "undeploy": "1.73", "unhold": "1.85", "service": "1.87"}
-
 # Known to a client as a field, to no version of the API.
 ODDITIES = {
     ("port", "trunk_details"),  # of Neutron's ports
@@ -98,6 +61,10 @@ ODDITIES = {
 
 def known(resource: Resource) -> set[str]:
     return {"links", *(field.name for field in resource.fields), *(link.name for link in resource.links)}
+
+
+def later(resource: Resource) -> set[str]:
+    return {name for name, _since in resource.later}
 
 
 def sdk_fields(kind: Any) -> set[str]:
@@ -113,7 +80,7 @@ def sdk_fields(kind: Any) -> set[str]:
 def test_every_field_of_openstacksdk_is_there_or_comes_later(noun: str) -> None:
     kind, ours = RESOURCES[noun]
     missing = {name for name in sdk_fields(kind) - known(ours) if (noun, name) not in ODDITIES}
-    assert missing <= LATER_FIELDS.get(noun, {}).keys()
+    assert missing <= later(ours)
 
 
 @pytest.mark.parametrize("noun", RESOURCES)
@@ -123,7 +90,7 @@ def test_every_filter_of_openstacksdk_is_there_or_comes_later(noun: str) -> None
     for name, wire in kind._query_mapping._mapping.items():
         spoken.add(wire.get("name", name) if isinstance(wire, dict) else wire)
     missing = spoken - {entry.name for entry in ours.filters} - set(PAGING)
-    assert missing <= LATER_FILTERS.get(noun, {}).keys()
+    assert missing <= later(ours)
 
 
 @pytest.mark.parametrize("noun", RESOURCES)
@@ -134,7 +101,7 @@ def test_the_version_openstacksdk_speaks_is_ours_or_a_later_one(noun: str) -> No
     since = min(route.since for route in ROUTES if route.shows is ours)
     assert version >= since, "the client would never see it"
     if version > MAXIMUM:
-        assert noun in LATER_FIELDS, "the client knows more of it than this table says"
+        assert ours.later, "the client knows more of it than this table says"
 
 
 @pytest.mark.parametrize("noun", RESOURCES)
@@ -146,8 +113,9 @@ def test_everything_ironicclient_sends_to_create_one_is_taken(noun: str) -> None
     word = noun.replace("port group", "portgroup").replace(" ", "_")
     module = importlib.import_module(f"ironicclient.v1.{word}")
     manager = getattr(module, "".join(part.capitalize() for part in word.split("_")) + "Manager")
-    ours = {field.name for field in RESOURCES[noun][1].fields if field.create}
-    assert set(manager._creation_attributes) - ours <= LATER_FIELDS.get(noun, {}).keys()
+    ours = RESOURCES[noun][1]
+    taken = {field.name for field in ours.fields if field.create}
+    assert set(manager._creation_attributes) - taken <= later(ours)
 
 
 # resource: the tables of columns in ironicclient, which are what its lists and `--fields` offer
@@ -169,22 +137,24 @@ def test_every_column_of_ironicclient_is_there_or_comes_later(noun: str) -> None
     from ironicclient.v1 import resource_fields
 
     offered = {name for table in COLUMNS[noun] for name in getattr(resource_fields, table).fields}
-    assert offered - known(RESOURCES[noun][1]) <= LATER_FIELDS.get(noun, {}).keys()
+    ours = RESOURCES[noun][1]
+    assert offered - known(ours) <= later(ours)
 
 
 def test_every_verb_of_ironicclient_is_there_or_comes_later() -> None:
     from ironicclient.v1 import utils
 
-    assert set(utils.PROVISION_ACTIONS) - states.VERBS.keys() <= LATER_VERBS.keys()
+    assert set(utils.PROVISION_ACTIONS) - states.VERBS.keys() <= states.LATER_VERBS.keys()
 
 
 def test_nothing_that_was_to_come_later_is_overdue() -> None:
-    tables = [*LATER_FIELDS.values(), *LATER_FILTERS.values(), LATER_VERBS]
-    overdue = {name: since for table in tables for name, since in table.items() if parse(since) <= MAXIMUM}  # type: ignore[operator]
-    assert overdue == {}
-    built = {
-        (noun, name)
-        for noun, later in LATER_FIELDS.items()
-        for name in later.keys() & {field.name for field in RESOURCES[noun][1].fields}
-    }
-    assert built == set(), "built: take it off the list"
+    promised = [entry for _kind, ours in RESOURCES.values() for entry in ours.later]
+    promised += [*LATER_PATHS, *states.LATER_VERBS.items()]
+    assert [entry for entry in promised if entry[1] <= MAXIMUM] == []
+
+
+@pytest.mark.parametrize("noun", RESOURCES)
+def test_what_is_built_is_not_promised_any_more(noun: str) -> None:
+    ours = RESOURCES[noun][1]
+    built = {field.name for field in ours.fields} | {entry.name for entry in ours.filters}
+    assert later(ours) & built == set()

@@ -147,6 +147,15 @@ VERBS: dict[str, Verb] = {
 }
 
 
+# Verbs of versions this service does not speak yet.
+LATER_VERBS: dict[str, Version] = {
+    "deploy": Version(1, 73),
+    "undeploy": Version(1, 73),
+    "unhold": Version(1, 85),
+    "service": Version(1, 87),
+}
+
+
 def next_state(state: str, event: str) -> str | None:
     """Where `event` leads from `state`; None if it is not possible there."""
     return TRANSITIONS[state].get(event)

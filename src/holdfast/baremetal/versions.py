@@ -86,6 +86,20 @@ VERSIONS: dict[Version, str] = {
     }.items()
 }
 
+# What clients know of later versions. They are told so, rather than that there is no such thing.
+LATER_PATHS = (
+    ("/states/boot_mode", Version(1, 76)),
+    ("/states/secure_boot", Version(1, 76)),
+    ("/history", Version(1, 78)),
+    ("/inventory", Version(1, 81)),
+    ("/shards", Version(1, 82)),
+    ("/children", Version(1, 83)),
+    ("/firmware", Version(1, 86)),
+    ("/vmedia", Version(1, 89)),
+    ("/runbooks", Version(1, 92)),
+    ("/inspection_rules", Version(1, 96)),
+)
+
 MINIMUM = min(VERSIONS)
 MAXIMUM = max(VERSIONS)
 

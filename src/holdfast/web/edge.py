@@ -146,6 +146,8 @@ def _serve(
     query = _query(req.query_string)
     unknown = [] if route.any_query else sorted(query.keys() - known)
     if unknown:
+        if route.lists is not None:
+            route.lists.require_spoken("Filtering by", *unknown)
         raise errors.UnknownArgument(f"Unknown argument: {', '.join(unknown)[:200]}.")
     if any("\x00" in text for text in (*query.keys(), *query.values(), *path.values())):
         raise errors.BadRequest("NUL characters are not allowed.")
@@ -282,6 +284,10 @@ def _unrouted(apis: Sequence[Api]) -> Callable[..., None]:
         headers: dict[str, str] = {}
         if isinstance(error, falcon.HTTPError):
             headers = dict(error.headers or {})
+            for path, since in api.later:
+                if error.status_code == 404 and req.path.rstrip("/").endswith(path):
+                    error = errors.NotFound(f"{path} needs API version {since}, which this service does not speak yet.")
+                    break
         reply = _failure(api, error, request_id)
         reply.headers.update(headers)
         _send(api, req, resp, reply, request_id)

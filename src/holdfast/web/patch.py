@@ -43,6 +43,13 @@ def root(operation: Mapping[str, Any]) -> str:
     return str(operation["path"]).split("/", 2)[1]
 
 
+def roots(operations: Any) -> list[str]:
+    """The attributes a patch is about, as far as it is one."""
+    given = operations if isinstance(operations, list) else []
+    paths = [operation.get("path") for operation in given if isinstance(operation, dict)]
+    return [root({"path": path}) for path in paths if isinstance(path, str) and path.startswith("/")]
+
+
 def below(operation: Mapping[str, Any]) -> str | None:
     """The key inside that attribute it is about, if any."""
     parts = str(operation["path"]).split("/")

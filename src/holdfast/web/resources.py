@@ -110,6 +110,8 @@ class Resource:
     # How a stored object is named in its URL; bios settings, say, have no UUID.
     ident: str = "uuid"
     guard: Guard | None = None
+    # Fields and filters of versions this service does not speak yet: refused as the future's, not as nonsense.
+    later: Sequence[tuple[str, Version]] = ()
 
     @cached_property
     def by_name(self) -> dict[str, Field]:
@@ -119,6 +121,11 @@ class Resource:
     def patchable(self) -> frozenset[str]:
         return frozenset(field.name for field in self.fields if field.patch)
 
+    def require_spoken(self, what: str, *names: str) -> None:
+        for name, since in self.later:
+            if name in names:
+                raise newer(f"{what} {name}", since)
+
     def visible(self, version: Version) -> list[Field]:
         return [field for field in self.fields if field.since <= version and not field.write_only]
 
@@ -126,6 +133,8 @@ class Resource:
         field = self.by_name.get(key)
         if key == "id":
             return self.table.c.id
+        if field is None:
+            self.require_spoken("Sorting by", key)
         if field is None or not field.sort or field.column is None:
             raise errors.InvalidValue(f"{self.key} cannot be sorted by {key!r}.")
         if field.since > version:
@@ -139,6 +148,8 @@ class Resource:
             if name in ("", "links"):
                 continue
             field = self.by_name.get(name)
+            if field is None:
+                self.require_spoken("Field", name)
             if field is None or field.write_only:
                 raise errors.InvalidValue(
                     f"A {self.noun} has no field {name!r}. It has: {', '.join(f.name for f in self.fields)}."
@@ -157,6 +168,8 @@ class Resource:
         values: dict[str, Any] = {}
         for name, value in body.items():
             field = self.by_name.get(name)
+            if field is None:
+                self.require_spoken("Field", name)
             if field is None or not field.create:
                 raise errors.UnknownArgument(f"{name!r} cannot be set when a {self.noun} is created.")
             field.require_known(version, value)
@@ -171,6 +184,7 @@ class Resource:
 
     def check_patch(self, operations: Any, version: Version) -> list[dict[str, Any]]:
         """A well-formed patch in which nothing newer than the version is set."""
+        self.require_spoken("Field", *patch.roots(operations))
         checked = patch.check(operations, self.patchable)
         for operation in checked:
             field = self.by_name[patch.root(operation)]

@@ -103,3 +103,5 @@ class Api:
     error_body: Callable[[Any], Any]
     # Paths may leave this first element out, as Ironic's bookmark links do.
     implied: str = ""
+    # What versions this service does not speak yet will serve: the end of a path, and the version.
+    later: Sequence[tuple[str, Version]] = ()

@@ -52,6 +52,7 @@ TEMPLATE = Resource(
         Field("updated_at", TIME, T.updated_at),
     ],
     summary=["uuid", "name"],
+    later=[("description", V(1, 112))],
 )
 
 

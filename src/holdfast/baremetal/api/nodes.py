@@ -192,6 +192,19 @@ NODE = Resource(
     ],
     fields_since=V(1, 8),
     guard=Guard((T.owner, T.lessee), _hidden),
+    later=[
+        ("boot_mode", V(1, 75)),
+        ("secure_boot", V(1, 75)),
+        ("shard", V(1, 82)),
+        ("sharded", V(1, 82)),
+        ("parent_node", V(1, 83)),
+        ("include_children", V(1, 83)),
+        ("firmware_interface", V(1, 86)),
+        ("service_step", V(1, 87)),
+        ("disable_power_off", V(1, 95)),
+        ("instance_name", V(1, 104)),
+        ("health", V(1, 109)),
+    ],
 )
 
 # Beyond Ironic: "why does nothing match?"

@@ -51,6 +51,13 @@ PORTGROUP = Resource(
         Filter("node", IDENT, of_node, about="Of this node, by UUID or name."),
         Filter("address", MAC, lambda v: T.address == v, about="With this MAC address."),
     ],
+    later=[
+        ("conductor_groups", V(1, 99)),
+        ("physical_network", V(1, 102)),
+        ("category", V(1, 103)),
+        ("shard", V(1, 106)),
+        ("dynamic_portgroup", V(1, 111)),
+    ],
 )
 
 

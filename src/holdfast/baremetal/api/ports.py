@@ -117,6 +117,17 @@ PORT = Resource(
             "In this port group, by UUID or name.",
         ),
     ],
+    later=[
+        ("shard", V(1, 82)),
+        ("name", V(1, 88)),
+        ("node_ident", V(1, 94)),
+        ("description", V(1, 97)),
+        ("description_contains", V(1, 97)),
+        ("conductor_groups", V(1, 99)),
+        ("vendor", V(1, 100)),
+        ("category", V(1, 101)),
+        ("available_for_dynamic_portgroup", V(1, 111)),
+    ],
     fields_since=V(1, 8),
 )
 

@@ -30,7 +30,7 @@ from holdfast.baremetal.api import (
     volume,
 )
 from holdfast.baremetal.api.nodes import NODE, scope, subject
-from holdfast.baremetal.versions import NEGOTIATION
+from holdfast.baremetal.versions import LATER_PATHS, NEGOTIATION
 from holdfast.web.kinds import BOOLEAN, text
 from holdfast.web.routes import Api, Param, Route
 from holdfast.web.versions import Version as V
@@ -295,4 +295,4 @@ def error_body(error: errors.HoldfastError) -> dict[str, str]:
 
 _TITLES = {405: "Method Not Allowed", 406: "Not Acceptable"}
 
-API = Api("baremetal", "/baremetal", ROUTES, NEGOTIATION, error_body, implied="/v1")
+API = Api("baremetal", "/baremetal", ROUTES, NEGOTIATION, error_body, implied="/v1", later=LATER_PATHS)

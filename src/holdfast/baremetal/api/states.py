@@ -84,6 +84,8 @@ def set_power(request: Request) -> Reply:
 def set_provision(request: Request) -> Reply:
     wanted: ProvisionRequest = request.body
     verb = states.VERBS.get(wanted.target)
+    if wanted.target in states.LATER_VERBS:
+        raise newer(f"The target {wanted.target}", states.LATER_VERBS[wanted.target])
     if verb is None:
         raise errors.InvalidValue(f"{wanted.target!r} is not a target. Targets: {', '.join(states.VERBS)}.")
     if verb.since > request.version:
