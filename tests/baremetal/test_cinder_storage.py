@@ -15,7 +15,8 @@ from sqlalchemy import select
 from holdfast.db import tables
 from holdfast.sim import cinder
 from tests.application import Application
-from tests.volumes import INITIATOR, ask, bootable, give, power
+from tests.enrolment import enrol
+from tests.volumes import INITIATOR, PROPERTIES, ask, bootable, give, mac, power
 
 INSTANCE = "9f1c6c59-0d9c-4f63-bd2b-2a2f9f7a2c11"
 
@@ -116,6 +117,53 @@ class TestLife:
         assert held(cinder_sim) == [(volume, node, "attached")]
         assert "boot_from_volume" not in cinder_api.send("GET", f"/v1/nodes/{node}")["driver_internal_info"]
         assert cinder_api.call("GET", "/boot/ipxe/52-54-00-00-00-01").status == 404
+
+
+class TestDelete:
+    def test_a_deleted_node_leaves_no_attachment_behind(
+        self, cinder_api: Application, cinder_sim: cinder.Simulator
+    ) -> None:
+        node = deployed(cinder_api, cinder_sim.state.create_volume())
+        cinder_api.send("PUT", f"/v1/nodes/{node}/maintenance", {})
+        refused = cinder_api.request("DELETE", f"/v1/nodes/{node}")
+        assert refused.status == 409
+        assert "is on and uses volumes" in refused.text
+        # Off behind the service's back, or beyond its reach: recorded, and the attachment still there.
+        cinder_sim.state.arm("error", "DELETE", ".", times=1)
+        power(cinder_api.send, node, "power off")
+        cinder_api.settle(node)
+        assert len(held(cinder_sim)) == 1
+        cinder_api.send("DELETE", f"/v1/nodes/{node}")
+        assert held(cinder_sim) == []
+
+    def test_a_node_without_an_instance_is_deleted_without_asking_cinder(
+        self, cinder_api: Application, cinder_sim: cinder.Simulator
+    ) -> None:
+        node = bootable(cinder_api.send, "cinder")
+        asked = len(cinder_sim.state.calls())
+        cinder_api.send("DELETE", f"/v1/nodes/{node}")
+        assert len(cinder_sim.state.calls()) == asked
+
+
+class TestAdopt:
+    def test_an_adopted_machine_finds_its_volume(self, api: Application) -> None:
+        (node,) = enrol(
+            api.send,
+            1,
+            state="manageable",
+            storage_interface="external",
+            boot_interface="ipxe",
+            properties={"capabilities": "iscsi_boot:true"},
+        )
+        api.send("POST", "/v1/ports", {"node_uuid": node, "address": mac(1)})
+        iqn = {"node_uuid": node, "type": "iqn", "connector_id": INITIATOR.format("node-1")}
+        api.send("POST", "/v1/volume/connectors", iqn)
+        give(api.send, node, "vol-1", **PROPERTIES)
+        ask(api.send, node, "adopt")
+        api.settle(node, "active")
+        power(api.send, node, "power on")
+        api.settle(node)
+        assert api.call("GET", "/boot/ipxe/52-54-00-00-00-01").status == 200
 
 
 class TestOthers:

@@ -132,20 +132,26 @@ def change(
 
 
 def destroy(services: Services, ident: str, request_id: str | None = None) -> None:
-    """Deletes a node with everything that belongs to it; by a flow, if a network service knows of it."""
+    """Deletes a node with everything that belongs to it; by a flow, if a network or storage service knows of it."""
     with services.db.write() as connection:
         row = find(connection, ident, lock=True)
         locks.require_free(label(row), row.reservation)
         require_deletable(services.conf, row)
         # A driver that is not enabled any more must not keep its nodes from being deleted.
         known = services.drivers.supports(row.driver)
-        calls_out = known and services.drivers.network(load_task(connection, ident)).calls_out
+        calls_out = known and _is_known_outside(services, load_task(connection, ident))
         if not calls_out:
             erase(connection, row.id)
     if calls_out:
         from holdfast.baremetal.flows import delete_node, node_work  # here, because flows import this module
 
         services.flows.run(delete_node.DELETE, node_work.NodeParams(node=row.uuid), request_id=request_id)
+
+
+def _is_known_outside(services: Services, task: Task) -> bool:
+    # Volumes are attached to nodes that carry an instance, or had trouble getting rid of one.
+    carries = task.node.provision_state not in states.DELETABLE | {states.AVAILABLE}
+    return services.drivers.network(task).calls_out or (carries and services.drivers.storage(task).calls_out)
 
 
 def require_deletable(conf: cfg.ConfigOpts, row: Row[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from holdfast.baremetal import netboot
+from holdfast.baremetal.api.ramdisk import limited
 from holdfast.baremetal.drivers import ipxe_script
 from holdfast.web import health
 from holdfast.web.kinds import text
@@ -32,11 +33,11 @@ def _plain(content: str) -> Reply:
 
 ROUTES = [
     Route("GET", "/boot.ipxe", first, None, "The script every machine fetches first.", produces=TEXT),
-    Route("GET", "/ipxe/{mac}", script, None, "What the machine with this network card boots.", produces=TEXT),
+    Route("GET", "/ipxe/{mac}", limited(script), None, "What the machine with this network card boots.", produces=TEXT),
     Route(
         "GET",
         "/ipxe/{mac}/failed",
-        failed,
+        limited(failed),
         None,
         "A machine tells that it could not boot. iPXE can only GET.",
         query=[Param("failure", text(32))],

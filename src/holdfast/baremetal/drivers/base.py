@@ -418,6 +418,8 @@ class NetworkInterface(Interface):
 
 class StorageInterface(Interface):
     kind = "storage"
+    # True: a storage service keeps what is attached to a node, so a node is not deleted without asking it.
+    calls_out: ClassVar[bool] = False
 
     def attach_volumes(self, task: Task) -> None:
         """Ensures that the node's volumes are exported to it, and writes how to reach them into the

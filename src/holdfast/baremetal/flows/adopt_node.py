@@ -25,6 +25,8 @@ def take_over(work: Work, params: NodeParams) -> str | None:
     with nodes.working(work.services, params.node, work.generation) as task:
         volumes.mark_boot_volume(task, work.services.drivers.storage(task).should_write_image(task))
         work.services.drivers.deploy(task).take_over(task)
+        if volumes.marked_target(task) is not None:  # it finds its volume at the next start, too
+            work.services.drivers.boot(task).prepare_instance(task)
         return work.services.drivers.power(task).get_power_state(task)
 
 

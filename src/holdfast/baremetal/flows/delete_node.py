@@ -1,13 +1,14 @@
-"""Deletes a node whose network interface talks to a network service. Synchronous for the caller.
+"""Deletes a node of which a network or storage service knows. Synchronous for the caller.
 
-Guard: the node lock, taken with the check that the node may be deleted. What the network service holds of
-the node goes first; if that fails half-way, its VIFs are bound again and the node stays.
+Guard: the node lock, taken with the check that the node may be deleted. What those services hold of the
+node goes first; if that fails half-way, its VIFs are bound again and the node stays. Volumes are not
+taken from a machine that is on; once taken, they come back when it is switched on.
 """
 
 from __future__ import annotations
 
 from holdfast import errors
-from holdfast.baremetal import locks, nodes
+from holdfast.baremetal import locks, nodes, states
 from holdfast.baremetal.flows.node_work import NodeParams, node_of
 from holdfast.flows.flow import NOTHING, Flow, Step, Work
 
@@ -32,6 +33,16 @@ def reach(work: Work, params: NodeParams) -> None:
     with work.services.db.read() as connection:
         task = nodes.load_task(connection, params.node, work.generation)
     work.services.drivers.network(task).reach(task)
+
+
+def detach_volumes(work: Work, params: NodeParams) -> None:
+    with nodes.working(work.services, params.node, work.generation) as task:
+        storage = work.services.drivers.storage(task)
+        if storage.calls_out and task.targets and task.node.power_state == states.POWER_ON:
+            raise errors.InvalidState(
+                f"Node {task.node.label} is on and uses volumes. Undeploy it, or switch it off, before it is deleted."
+            )
+        storage.detach_volumes(task)
 
 
 def unplug(work: Work, params: NodeParams) -> None:
@@ -61,6 +72,7 @@ DELETE: Flow[NodeParams] = Flow(
     [
         Step("begin", begin, undo=let_go),
         Step("reach", reach, undo=NOTHING),
+        Step("detach_volumes", detach_volumes, undo=NOTHING),
         Step("unplug", unplug, undo=plug),
         Step("destroy", destroy, pivot=True),
     ],

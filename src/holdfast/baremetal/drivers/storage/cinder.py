@@ -27,6 +27,8 @@ _PROGRESS = {"attached": 0, "attaching": 1, "reserved": 2}
 
 
 class CinderStorage(StorageInterface):
+    calls_out = True
+
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
         self._opened: Cinder | None = None
