@@ -100,7 +100,7 @@ class TestComposition:
         defaults = drivers.defaults("fake-hardware")
         assert defaults["power"] == "fake"
         assert defaults["storage"] == "noop"
-        assert drivers.enabled("fake-hardware", "storage") == ["noop", "fake"]
+        assert drivers.enabled("fake-hardware", "storage") == ["noop", "fake", "external", "cinder"]
 
     def test_enabled_interfaces_narrow_the_choice(self) -> None:
         drivers = load(enabled_deploy_interfaces=["noop"])
