@@ -133,19 +133,23 @@ def fake_machines_are_what_the_rows_say(services: Services, connection: Connecti
     """Of nodes at rest. A power state that is unknown has not been read yet."""
     table = tables.nodes
     rows = connection.execute(
-        select(table.c.uuid, table.c.power_state, table.c.provision_state, table.c.driver_internal_info).where(
-            table.c.driver == "fake-hardware", table.c.reservation.is_(None)
-        )
+        select(
+            table.c.uuid,
+            table.c.power_state,
+            table.c.provision_state,
+            table.c.driver_internal_info,
+            table.c.deploy_interface,
+        ).where(table.c.driver == "fake-hardware", table.c.reservation.is_(None))
     ).all()
     power = services.drivers.interface("fake-hardware", "power", "fake") if rows else None
     if not isinstance(power, FakePower):
         return
-    for uuid, recorded, state, info in rows:
+    for uuid, recorded, state, info, deploy in rows:
         machine = power.machines.get(uuid)
         from_volume = BOOT_FROM_VOLUME in msgspec.json.decode(info)
         if recorded is not None and machine.power_state != recorded:
             yield f"Node {uuid} is recorded as {recorded!r} but its machine is {machine.power_state!r}."
-        if state == states.ACTIVE and not machine.disk and not from_volume:
+        if state == states.ACTIVE and deploy == "fake" and not machine.disk and not from_volume:
             yield f"Node {uuid} is active but its machine carries no instance."
         if state == states.AVAILABLE and machine.disk:
             yield f"Node {uuid} is available but its machine still carries an instance."

@@ -24,7 +24,7 @@ INSTANCE = {"image_source": "http://images/debian.qcow2", "image_checksum": "0" 
 
 
 class FileAgent(client.Agent):
-    """One boot of one machine. A command runs until somebody looks for the second time."""
+    """One boot of one machine. A command runs until somebody looks how it is doing."""
 
     def __init__(self, file: Path, boot: str) -> None:
         self._file = file
@@ -32,8 +32,8 @@ class FileAgent(client.Agent):
         self.is_private = True
 
     def commands(self) -> list[Command]:
-        rows = self._sql("SELECT id, name, status FROM commands WHERE boot = ? ORDER BY rowid", self._boot)
         self._sql("UPDATE commands SET status = 'SUCCEEDED' WHERE boot = ?", self._boot)
+        rows = self._sql("SELECT id, name, status FROM commands WHERE boot = ? ORDER BY rowid", self._boot)
         return [Command(id, name, status) for id, name, status in rows]
 
     def ask(self, name: str, params: Mapping[str, Any]) -> Any:

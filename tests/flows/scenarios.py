@@ -274,7 +274,7 @@ def _deploy_from_volume(services: Services) -> deploy_node.DeployParams:
 
 def with_agent(services: Services) -> str:
     """A node that is worked on by an agent in a ramdisk."""
-    node = manageable(services, instance_info=agent.INSTANCE)
+    node = manageable(services)
     change_interfaces(services, node, deploy_interface="direct")
     return node
 
@@ -285,6 +285,8 @@ def available_with_agent(services: Services) -> str:
     with services.db.write() as connection:
         connection.execute(update(table).where(table.c.uuid == node).values(automated_clean=False))
     services.flows.run(clean_node.CLEAN, clean_node.CleanParams(node=node))
+    assign(services, node)
+    change(services, node, "instance_info", agent.INSTANCE)
     return node
 
 
@@ -303,9 +305,12 @@ def _continue_deploy_with_agent(services: Services) -> NodeParams:
 
 
 def _continue_cleaning_with_agent(services: Services) -> NodeParams:
-    """The ramdisk has called for the first time."""
+    """The last step is under way."""
     node = with_agent(services)
     services.flows.run(clean_node.CLEAN, clean_node.CleanParams(node=node))
+    for _ in range(2):
+        hear(services, node)
+        services.flows.run(clean_node.CONTINUE, NodeParams(node=node))
     hear(services, node)
     return NodeParams(node=node)
 
@@ -333,7 +338,7 @@ SCENARIOS: list[Scenario] = [
         lambda s: clean_node.CleanParams(node=with_agent(s)),
         states.AVAILABLE,
     ),
-    Scenario("clean with an agent", clean_node.CONTINUE, _continue_cleaning_with_agent, states.AVAILABLE),
+    Scenario("end cleaning with an agent", clean_node.CONTINUE, _continue_cleaning_with_agent, states.AVAILABLE),
     Scenario("deploy with an agent", deploy_node.DEPLOY, _deploy_with_agent, states.ACTIVE),
     Scenario("boot what the agent wrote", deploy_node.CONTINUE, _continue_deploy_with_agent, states.ACTIVE),
     Scenario("adopt", adopt_node.ADOPT, _in(lambda s: manageable(s, instance_info=INSTANCE)), states.ACTIVE),

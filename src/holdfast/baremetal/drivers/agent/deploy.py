@@ -129,6 +129,8 @@ class DirectDeploy(AgentDeploy):
         agent = self.agent(task)
         if agent is not None and not _boots_from_volume(task):
             ramdisk.shut_down(self, task, agent)
+        info = task.node.driver_internal_info
+        task.node.driver_internal_info = {k: v for k, v in info.items() if k != IMAGE_SECRET}
         return Outcome.DONE
 
     def _agent(self, task: Task) -> client.Agent:
