@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -33,8 +34,9 @@ def mac() -> str:
     return "52:54:00:" + ":".join(re.findall("..", uuid4().hex[:6]))
 
 
-def node_switched_off(api: Application) -> str:
-    """Volume connectors and targets only change while their node is off."""
+@lru_cache(maxsize=1)
+def owner(api: Application) -> str:
+    """The node that ports and volumes belong to, one for each application. It is off: else volumes cannot change."""
     (uuid,) = api.enrol()
     with api.services.db.write() as connection:
         connection.execute(update(nodes).where(nodes.c.uuid == uuid).values(power_state="power off"))
@@ -45,17 +47,17 @@ def node_switched_off(api: Application) -> str:
 DOCUMENTS: dict[str, Callable[[Application], dict[str, Any]]] = {
     "/v1/nodes": lambda api: {"driver": "fake-hardware"},
     "/v1/chassis": lambda api: {"description": "rack"},
-    "/v1/ports": lambda api: {"address": mac(), "node_uuid": api.enrol()[0]},
-    "/v1/portgroups": lambda api: {"address": mac(), "node_uuid": api.enrol()[0]},
+    "/v1/ports": lambda api: {"address": mac(), "node_uuid": owner(api)},
+    "/v1/portgroups": lambda api: {"address": mac(), "node_uuid": owner(api)},
     "/v1/volume/connectors": lambda api: {
-        "node_uuid": node_switched_off(api),
+        "node_uuid": owner(api),
         "type": "iqn",
         "connector_id": f"iqn.2024-01.test:{uuid4()}",
     },
     "/v1/volume/targets": lambda api: {
-        "node_uuid": node_switched_off(api),
+        "node_uuid": owner(api),
         "volume_type": "iscsi",
-        "boot_index": 0,
+        "boot_index": uuid4().int % 10**9,
         "volume_id": str(uuid4()),
     },
     "/v1/allocations": lambda api: {"resource_class": "swept"},

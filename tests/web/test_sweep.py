@@ -143,10 +143,12 @@ SHAPES: list[Any] = [None, [], {}, "text", 1, 1.5, True, [[]], [None], [1], ["x"
 
 @every_endpoint
 def test_a_body_of_another_shape_does_no_harm(swept: Application, endpoint: Endpoint) -> None:
+    target = fill(swept, endpoint)
     for shape in SHAPES:
-        target = fill(swept, endpoint)
         answer = swept.call(endpoint.route.method, target, json.dumps(shape).encode(), LATEST)
         check(answer, endpoint.api, (str(endpoint), shape))
+        if answer.status == 204:
+            target = fill(swept, endpoint)
 
 
 VALUES: list[Any] = [
@@ -439,11 +441,13 @@ JUNK_HEADERS: list[dict[str, str]] = [
 
 @every_endpoint
 def test_junk_in_headers_does_no_harm(swept: Application, endpoint: Endpoint) -> None:
+    target = fill(swept, endpoint)
     for headers in JUNK_HEADERS:
-        target = fill(swept, endpoint)
         body = json.dumps(valid_body(swept, endpoint.route)).encode() if endpoint.route.body else None
         answer = swept.call(endpoint.route.method, target, body, {**LATEST, **headers})
         check(answer, endpoint.api, (str(endpoint), headers))
+        if answer.status == 204:
+            target = fill(swept, endpoint)
 
 
 @pytest.mark.parametrize("host", ["\xff\xfe[[:", "", "a:b:c:" * 100, "a b/<script>", "127.0.0.1:x", "[::1", "\x00"])
