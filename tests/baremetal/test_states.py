@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from holdfast.baremetal import states
-from holdfast.baremetal.states import STATES, TARGETS, TRANSITIONS, VERBS
+from holdfast.baremetal.states import LATER_VERBS, STATES, TARGETS, TRANSITIONS, VERBS
 from holdfast.db.tables import nodes
 from tests.application import Application
 
@@ -168,10 +168,18 @@ def test_verbs_appeared_when_upstream_says(verb: str, version: str) -> None:
     assert str(VERBS[verb].since) == version
 
 
-@pytest.mark.parametrize("target", ["done", "fail", "wait", "resume", "deploy", "delete", "nonsense", "", "ACTIVE"])
+@pytest.mark.parametrize("target", ["done", "fail", "wait", "resume", "delete", "nonsense", "", "ACTIVE"])
 def test_what_is_no_verb_is_refused(shared_api: Application, target: str) -> None:
     (uuid,) = shared_api.enrol()
     assert ask(shared_api, uuid, target).status == 400
+
+
+@pytest.mark.parametrize("target", LATER_VERBS)
+def test_a_verb_of_a_later_version_is_told_to_be_one(shared_api: Application, target: str) -> None:
+    (uuid,) = shared_api.enrol()
+    refused = ask(shared_api, uuid, target)
+    assert refused.status == 406
+    assert f"needs API version {LATER_VERBS[target]}" in refused.text
 
 
 @pytest.mark.parametrize(("state", "verb"), POSSIBLE)

@@ -110,12 +110,13 @@ def remember(db: Database, ident: str, values: Mapping[str, Any], deploy_steps: 
 def forget(connection: Connection, task: Task) -> None:
     """Takes the instance off the node: its id, its info and marks, its allocation, and its volume targets
     (spec 000)."""
+    # The node first, as everybody does who changes it and what belongs to it.
+    connection.execute(
+        update(tables.nodes).where(tables.nodes.c.id == task.node.id).values(instance_uuid=None, updated_at=now())
+    )
     connection.execute(delete(tables.allocations).where(tables.allocations.c.node_id == task.node.id))
     connection.execute(delete(tables.volume_targets).where(tables.volume_targets.c.node_id == task.node.id))
     task.node.driver_internal_info = {
         k: v for k, v in task.node.driver_internal_info.items() if k not in _INSTANCE_MARKS
     }
     task.node.instance_info = {}
-    connection.execute(
-        update(tables.nodes).where(tables.nodes.c.id == task.node.id).values(instance_uuid=None, updated_at=now())
-    )
