@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -14,6 +15,7 @@ GIB = 1024**3
 # Operating systems call the same processor by several names.
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64", "i686": "i386"}
 _IQN = re.compile(r"iqn\.\d{4}-\d{2}\.[a-z0-9.:_-]{1,200}|eui\.[0-9A-Fa-f]{16}")
+_WWN = re.compile(r"(0x)?[0-9A-Fa-f]{16}|([0-9A-Fa-f]{2}:){7}[0-9A-Fa-f]{2}")
 _WORD = re.compile(r"[\w.-]{1,64}")
 
 
@@ -34,7 +36,7 @@ def inspection(inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> 
         properties=dict(_properties(inventory, plugin_data)),
         mac_addresses=tuple(mac_addresses(inventory)),
         connectors=tuple(_connectors(inventory, plugin_data)),
-        capabilities=dict(_capabilities(inventory)),
+        capabilities=dict(_capabilities(inventory, plugin_data)),
     )
 
 
@@ -56,14 +58,44 @@ def _properties(inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) ->
 
 
 def _connectors(inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The initiator with the addresses it is reached at, and every port of a fibre channel adapter as sysfs
+    (`fc_host/host*/node_name` and `port_name`) tells it."""
+    if (initiator := _initiator(inventory, plugin_data)) is not None:
+        yield "iqn", initiator
+        for address in mac_addresses(inventory):
+            yield "mac", address
+        for interface in _items(inventory, "interfaces"):
+            try:
+                yield "ip", str(ipaddress.ip_address(str(interface.get("ipv4_address"))))
+            except ValueError:
+                continue
+    for adapter in _adapters(inventory, plugin_data):
+        for kind, key in (("wwnn", "node_name"), ("wwpn", "port_name")):
+            yield kind, str(adapter[key])
+
+
+def _initiator(inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> str | None:
     for holder in (inventory, plugin_data):
         name = holder.get("iscsi_initiator") or holder.get("initiator_name")
         if isinstance(name, str) and _IQN.fullmatch(name):
-            yield "iqn", name
-            return
+            return name
+    return None
 
 
-def _capabilities(inventory: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _adapters(inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        adapter
+        for holder in (inventory, plugin_data)
+        for adapter in _items(holder, "fibre_channel")
+        if all(isinstance(adapter.get(key), str) and _WWN.fullmatch(adapter[key]) for key in ("node_name", "port_name"))
+    ]
+
+
+def _capabilities(inventory: Mapping[str, Any], plugin_data: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if _initiator(inventory, plugin_data) is not None:
+        yield "iscsi_boot", "true"
+    if _adapters(inventory, plugin_data):
+        yield "fibre_channel_boot", "true"
     boot, cpu = _object(inventory, "boot"), _object(inventory, "cpu")
     if boot.get("current_boot_mode") in ("uefi", "bios"):
         yield "boot_mode", boot["current_boot_mode"]
