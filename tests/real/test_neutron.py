@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
+import requests
 
 from holdfast.sim.neutron import NeutronSimulator
 from holdfast.sim.neutron import serving as simulating
@@ -78,6 +80,39 @@ def test_openstacksdk_is_told_what_nova_goes_by(service: Service, neutron: Neutr
         client.attach_vif_to_node(node, str(uuid4()), retry_on_conflict=False)
     assert client.detach_vif_from_node(node, vif) is True
     assert client.detach_vif_from_node(node, vif) is False  # Nova: it was not attached, go on
+
+
+def test_two_processes_share_the_ports_of_a_node_fairly(postgres_url: str, tmp_path: Path) -> None:
+    simulator = NeutronSimulator(tmp_path / "neutron.sqlite")
+    with simulating(simulator) as url:
+        settings = {
+            f"neutron__{purpose}_network": simulator.network(purpose) for purpose in ("cleaning", "provisioning")
+        }
+        with serving(
+            tmp_path / "state",
+            database=postgres_url,
+            workers=2,
+            neutron__auth_type="none",
+            neutron__endpoint_override=url,
+            default__default_network_interface="neutron",
+            **settings,
+        ) as service:
+            (node,) = service.enrol()
+            for number in range(4):
+                link = {"switch_id": SWITCH, "port_id": str(number)}
+                port = {"node_uuid": node, "address": f"52:54:00:aa:00:0{number}", "local_link_connection": link}
+                service.send("POST", "/v1/ports", port)
+            vifs = simulator.many(simulator.network("tenant"), 40)
+
+            def attached(vif: str) -> int:
+                version = {"X-OpenStack-Ironic-API-Version": "1.34"}
+                path = f"{service.baremetal}/v1/nodes/{node}/vifs"
+                return requests.post(path, json={"id": vif}, headers=version, timeout=120).status_code
+
+            with ThreadPoolExecutor(40) as pool:
+                answers = list(pool.map(attached, vifs))
+            assert sorted(answers) == [204] * 4 + [400] * 36
+            assert len(simulator.bound()) == 4
 
 
 def test_neutron_is_found_and_entered_through_keystone(keystone: Keystone, tmp_path: Path) -> None:

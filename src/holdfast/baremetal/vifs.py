@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +30,10 @@ from holdfast.services import Services
 LOG = logging.getLogger(__name__)
 
 LEGACY_KEY = "vif_port_id"
+
+# Flows that hold a node for a moment: worth waiting for, so many seconds.
+SHORT_FLOWS = frozenset({"attach_vif", "detach_vif", "change_port"})
+PATIENCE = 60.0
 
 
 def vif_list(services: Services, ident: str) -> list[dict[str, Any]]:
@@ -49,8 +54,7 @@ def vif_attach(services: Services, ident: str, vif: Mapping[str, Any], request_i
     """
     try:
         if _calls_out(services, ident):
-            with _TURNS.of(ident):
-                _attach_by_flow(services, ident, vif, request_id)
+            _in_turn(services, ident, lambda: _attach_by_flow(services, ident, vif, request_id))
             return
         with _changing(services, ident) as (connection, network, task):
             require_unattached(connection, task, str(vif["id"]))
@@ -64,10 +68,8 @@ def vif_detach(services: Services, ident: str, vif_id: str, request_id: str | No
     if _calls_out(services, ident):
         from holdfast.baremetal.flows import detach_vif  # here, because flows import this module
 
-        with _TURNS.of(ident):
-            services.flows.run(
-                detach_vif.DETACH, detach_vif.DetachParams(node=ident, vif_id=vif_id), request_id=request_id
-            )
+        params = detach_vif.DetachParams(node=ident, vif_id=vif_id)
+        _in_turn(services, ident, lambda: services.flows.run(detach_vif.DETACH, params, request_id=request_id))
         return
     with _changing(services, ident) as (_connection, network, task):
         network.vif_detach(task, vif_id)
@@ -91,11 +93,29 @@ def _calls_out(services: Services, ident: str) -> bool:
     return services.drivers.network(task).calls_out
 
 
-class _Turns:
-    """Callers in this process who want the same node stand in line, rather than be refused because of
-    each other; whoever waits too long is told that the node is locked."""
+def _in_turn(services: Services, node: str, run: Callable[[], object]) -> None:
+    """Runs a short flow on a node. Callers who want the same node stand in line, rather than be refused
+    because of each other; whoever waits too long is told that the node is locked."""
+    until = time.monotonic() + PATIENCE
+    with _TURNS.of(node):
+        while True:
+            try:
+                run()
+                return
+            except errors.NodeLocked:  # by another process; the first in line of each waits here
+                if not _is_held_briefly(services, node) or time.monotonic() > until:
+                    raise
+            time.sleep(0.05)
 
-    SECONDS = 60.0
+
+def _is_held_briefly(services: Services, node: str) -> bool:
+    with services.db.read() as connection:
+        holder = nodes.find(connection, node).reservation
+    return holder is None or holder.partition("/")[0] in SHORT_FLOWS
+
+
+class _Turns:
+    """A line of callers for each node, within this process."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -107,7 +127,7 @@ class _Turns:
             line, waiting = self._lines.get(node, (threading.Lock(), 0))
             self._lines[node] = (line, waiting + 1)
         try:
-            if not line.acquire(timeout=self.SECONDS):
+            if not line.acquire(timeout=PATIENCE):
                 raise errors.NodeLocked(f"Others have been changing the VIFs of node {node} for long. Try again.")
             try:
                 yield
