@@ -40,9 +40,10 @@ test: $(STAMP) debian  ## lint, types and every test, on SQLite and PostgreSQL, 
 
 bench: $(STAMP)  ## measure beside a real Ironic (QUICK=1: five minutes)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)
+	$(BIN)/python -m bench.storm $(if $(QUICK),--nodes 300)
 
 docs: $(STAMP)  ## write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) .venv-keystone .venv-neutron .bench state .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-keystone .venv-neutron .venv-agent .bench state .mypy_cache .ruff_cache .pytest_cache

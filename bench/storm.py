@@ -42,7 +42,8 @@ class Tally:
     lost: int = 0
 
     def lines(self) -> Iterator[str]:
-        yield f"{self.service}: {self.ramdisks} ramdisks in {self.seconds:.1f} s, {self.ramdisks / self.seconds:.0f} a second,"
+        rate = self.ramdisks / self.seconds
+        yield f"{self.service}: {self.ramdisks} ramdisks in {self.seconds:.1f} s, {rate:.0f} a second,"
         yield f"  CPU {self.cpu_seconds * 1000 / self.ramdisks:.2f} ms each; tried again {self.again}, lost {self.lost}"
         for name, times in (("lookup", self.lookups), ("heartbeat", self.heartbeats)):
             if len(times) > 1:
