@@ -14,6 +14,7 @@ from holdfast.baremetal.drivers.base import (
     ConsoleInterface,
     DeployInterface,
     InspectInterface,
+    Interface,
     ManagementInterface,
     NetworkInterface,
     Outcome,
@@ -60,25 +61,32 @@ class NoopStorage(StorageInterface):
     """No remote volumes."""
 
 
-class NoBios(BiosInterface):
+class _Refused(Interface):
+    """Validation says it, too: what is asked for is refused before anything starts."""
+
+    def validate(self, task: Task) -> None:
+        raise errors.UnsupportedByDriver(f"Node {task.node.label} has no {self.kind} interface that could do this.")
+
+
+class NoBios(_Refused, BiosInterface):
     """BIOS settings are out of reach."""
 
 
-class NoConsole(ConsoleInterface):
+class NoConsole(_Refused, ConsoleInterface):
     """No console."""
 
 
-class NoInspect(InspectInterface):
+class NoInspect(_Refused, InspectInterface):
     """Nobody can look inside; an operator fills in the properties."""
 
 
-class NoRaid(RaidInterface):
+class NoRaid(_Refused, RaidInterface):
     """Disks are what they are."""
 
 
-class NoRescue(RescueInterface):
+class NoRescue(_Refused, RescueInterface):
     """No rescue ramdisk."""
 
 
-class NoVendor(VendorInterface):
+class NoVendor(_Refused, VendorInterface):
     """No vendor methods."""
