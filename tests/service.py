@@ -19,6 +19,9 @@ import requests
 from tests import enrolment
 from tests.postgres import Cluster, free_port
 
+# A step that fails is tried again at once.
+QUICK: dict[str, Any] = {"flows__retry_delay": "0"}
+
 
 @dataclass
 class Service:
@@ -113,7 +116,7 @@ def serving(
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One service on SQLite for all tests of a module."""
-    with serving(tmp_path_factory.mktemp("service") / "state") as running:
+    with serving(tmp_path_factory.mktemp("service") / "state", **QUICK) as running:
         yield running
 
 
@@ -122,7 +125,7 @@ def postgres_service(tmp_path_factory: pytest.TempPathFactory, postgres_cluster:
     """The same on PostgreSQL, with two worker processes."""
     database = postgres_cluster.create()
     with serving(
-        tmp_path_factory.mktemp("service") / "state", database=postgres_cluster.url(database), workers=2
+        tmp_path_factory.mktemp("service") / "state", database=postgres_cluster.url(database), workers=2, **QUICK
     ) as running:
         yield running
     postgres_cluster.drop(database)
