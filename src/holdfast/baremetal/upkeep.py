@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -70,15 +69,11 @@ class Upkeep:
         return threading.Thread(target=loop, name=name, daemon=True)
 
     def _watch(self, services: Services) -> None:
-        """A second's share of the fleet, at most: reading all of it takes the configured interval."""
-        interval = services.conf.conductor.sync_power_state_interval
-        with services.db.read() as connection:
-            fleet = connection.execute(select(func.count()).select_from(nodes)).scalar_one()
-        share = max(services.conf.conductor.sync_power_state_workers, -(-fleet // interval))
-        until = time.monotonic() + 1
-        while power.watch(services, self._pool, share) == share and time.monotonic() < until:
-            if self._stopping.is_set():
-                return
+        """Nodes that are due, a few at a time. Each is due again an interval after it was read, so that the
+        reads stay as spread out as the first ones were."""
+        batch = services.conf.conductor.sync_power_state_workers
+        while power.watch(services, self._pool, batch) == batch and not self._stopping.is_set():
+            pass
 
 
 def end_overdue_waits(services: Services) -> None:
