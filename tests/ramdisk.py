@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ class Ramdisk:
         self.node = node
         self.agent = agent
         self.certificate = certificate
-        agent.done = self.beat
+        agent.done = self.call
 
     def boot(self) -> None:
         """Looks the node up, keeps the token, and sends the first heartbeat."""
@@ -29,6 +30,11 @@ class Ramdisk:
         found = self._send("GET", f"/v1/lookup?node_uuid={self.node}", None)
         self.agent.token = found["config"]["agent_token"]
         self.beat()
+
+    def call(self) -> None:
+        """A heartbeat of the agent's own: one that is refused is not the end of it."""
+        with contextlib.suppress(AssertionError):
+            self.beat()
 
     def beat(self) -> None:
         body: dict[str, Any] = {"callback_url": self.agent.url, "agent_version": "13.0.0"}

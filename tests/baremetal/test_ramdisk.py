@@ -9,7 +9,7 @@ from sqlalchemy import update
 
 from holdfast.db.tables import nodes
 from tests.application import Application
-from tests.baremetal.test_waits import BEAT, waiting
+from tests.baremetal.test_waits import BEAT, beat, waiting
 
 MAC = "52:54:00:aa:bb:01"
 
@@ -104,3 +104,17 @@ def test_agent_version_needs_1_36(api: Application, node: str) -> None:
 def test_both_are_missing_before_1_22(api: Application, node: str) -> None:
     assert api.request("GET", f"/v1/lookup?node_uuid={node}", version="1.21").status == 404
     assert api.request("POST", f"/v1/heartbeat/{node}", BEAT, version="1.21").status == 404
+
+
+def test_the_deploy_interface_hears_of_heartbeats_and_one_without_a_ramdisk_says_so(
+    api: Application, caplog: pytest.LogCaptureFixture
+) -> None:
+    (node,) = api.enrol(state="manageable", deploy_interface="noop", driver_info={"fake_wait": ["inspect"]})
+    api.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "inspect"})
+    api.settle(node, "inspect wait")
+    assert beat(api, node) == 202
+    assert (
+        f"Got heartbeat message from node {node}, but the driver fake-hardware does not support heartbeating"
+        in caplog.text
+    )
+    api.settle(node, "manageable")

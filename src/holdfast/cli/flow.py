@@ -111,7 +111,7 @@ def _print_flow(options: argparse.Namespace, flow: Mapping[str, Any]) -> int:
             facts.add_row(Text(name, style="bold"), value if isinstance(value, Text) else Text(value))
     console.print(facts)
     steps = Table(box=None, pad_edge=False)
-    for heading in ("STEP", "", "STARTED", "TOOK", "ATTEMPTS", "ERROR"):
+    for heading in ("STEP", "", "STARTED", "TOOK", "ATTEMPTS", "ERROR OR NOTE"):
         steps.add_column(heading)
     for step in flow["steps"]:
         steps.add_row(
@@ -120,7 +120,7 @@ def _print_flow(options: argparse.Namespace, flow: Mapping[str, Any]) -> int:
             Text(_moment(step["started_at"])),
             Text(_took(step)),
             Text(str(step["attempts"])),
-            Text(step["error"] or ""),
+            Text(step["error"] or step.get("note") or ""),
         )
     console.print()
     console.print(steps)

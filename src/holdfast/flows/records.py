@@ -100,6 +100,8 @@ def _flow(row: Any) -> dict[str, Any]:
 
 
 def _step(row: Any) -> dict[str, Any]:
+    """`note` is what a step has to say to who looks: the key of that name in its result."""
+    result = None if row.result is None else msgspec.json.decode(row.result)
     return {
         "name": row.name,
         "direction": row.direction,
@@ -107,4 +109,5 @@ def _step(row: Any) -> dict[str, Any]:
         "started_at": row.started_at,
         "finished_at": row.finished_at,
         "error": row.error,
+        "note": result.get("note") if isinstance(result, dict) else None,
     }

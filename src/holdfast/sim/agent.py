@@ -75,6 +75,7 @@ class Agent:
         self.received: list[tuple[str, Any]] = []
         self.done = done or (lambda: None)
         self._lock = threading.Lock()
+        self._timers: list[threading.Timer] = []
         self._server = ThreadingHTTPServer((host, 0), _handler(self))
         self._server.daemon_threads = True
         self._scheme = "http"
@@ -93,6 +94,8 @@ class Agent:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for timer in self._timers:
+            timer.cancel()
         self._server.shutdown()
         self._server.server_close()
 
@@ -120,10 +123,11 @@ class Agent:
             self.commands.append(command)
         if short in SYNCHRONOUS or (wait and not self.seconds):
             self._finish(command, params)
-        elif not self.seconds:
-            threading.Timer(0.01, self._finish, (command, params)).start()
         else:
-            threading.Timer(self.seconds, self._finish, (command, params)).start()
+            timer = threading.Timer(self.seconds or 0.01, self._finish, (command, params))
+            timer.daemon = True
+            self._timers.append(timer)
+            timer.start()
         return 200, dict(command)
 
     def _finish(self, command: dict[str, Any], params: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -96,6 +97,22 @@ def test_a_deploy_writes_the_image_and_boots_it(house: Application, agent: Agent
         info["boot_progress"]
     )
     assert not {"agent_url", "agent_secret_token", "agent_commands_done"} & set(info)
+
+
+def test_a_flow_tells_what_it_waits_for_and_how_far_the_boot_came(house: Application, agent: Agent) -> None:
+    agent.seconds = 60
+    node = deploying(house)
+    Ramdisk(house.send, node, agent).boot()
+    until(lambda: agent.commands and house.settle(node, "wait call-back")["deploy_step"]["step"] == "write_image")
+    flows = json.loads(house.call("GET", f"/flows?subject={node}").content)["flows"]
+    newest = next(flow["id"] for flow in flows if flow["kind"] == "continue_deploy")
+    steps = json.loads(house.call("GET", f"/flows/{newest}").content)["steps"]
+    (note,) = [step["note"] for step in steps if step["note"]]
+    assert note == (
+        "Waits for the ramdisk in deploy.write_image. Its boot has reached: power_on, lookup, heartbeat, image_started."
+    )
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "deleted"})
+    house.settle(node)
 
 
 def test_an_image_of_ours_is_fetched_with_the_url_the_agent_got_and_no_other(house: Application, agent: Agent) -> None:
@@ -233,7 +250,7 @@ def test_a_step_that_needs_a_restart_gets_one_before_the_next(house: Application
     house.settle(node, "clean wait")
     ramdisk.beat()
     until(lambda: "agent_url" not in house.settle(node, "clean wait")["driver_internal_info"])
-    agent.done = ramdisk.beat
+    agent.done = ramdisk.call
     ramdisk.boot()
     house.settle(node, "manageable")
     assert agent.machine.steps == ["flash_firmware", "check_disks"]

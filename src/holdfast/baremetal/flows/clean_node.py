@@ -91,10 +91,11 @@ def unprepare(work: Work, params: NodeParams) -> None:
         services.drivers.network(task).remove_cleaning_network(task)
 
 
-def clean(work: Work, params: NodeParams) -> dict[str, bool]:
+def clean(work: Work, params: NodeParams) -> dict[str, Any]:
     if (work.results.get("prepare") or {}).get("wait"):
-        return waits(Outcome.WAIT)
-    return waits(node_steps.run(work.services, params.node, "clean", work.generation))
+        return node_work.waits_at(work, params.node, "clean", Outcome.WAIT)
+    outcome = node_steps.run(work.services, params.node, "clean", work.generation)
+    return node_work.waits_at(work, params.node, "clean", outcome)
 
 
 def tidy(work: Work, params: NodeParams) -> None:

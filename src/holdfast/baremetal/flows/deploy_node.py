@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Row
 from holdfast.baremetal import instances, node_steps, nodes, provision, states
 from holdfast.baremetal.drivers.storage import volumes
 from holdfast.baremetal.flows import node_work
-from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of, power, waits
+from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of, power
 from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
 
 
@@ -82,8 +82,9 @@ def choose_steps(work: Work, params: NodeParams) -> None:
     node_steps.prepare(services, params.node, "deploy", steps, work.generation)
 
 
-def deploy(work: Work, params: NodeParams) -> dict[str, bool]:
-    return waits(node_steps.run(work.services, params.node, "deploy", work.generation))
+def deploy(work: Work, params: NodeParams) -> dict[str, Any]:
+    outcome = node_steps.run(work.services, params.node, "deploy", work.generation)
+    return node_work.waits_at(work, params.node, "deploy", outcome)
 
 
 def boot_instance(work: Work, params: NodeParams) -> None:

@@ -85,6 +85,20 @@ def heard(work: Work, params: NodeParams, resumed_by: Flow[Any]) -> Next | None:
     return Next(resumed_by, NodeParams(node=params.node), work.next_id)
 
 
+def waits_at(work: Work, node: str, phase: str, outcome: Outcome) -> dict[str, Any]:
+    """The same with a note for who looks at the flow: at which step, and how far the ramdisk's boot has come."""
+    if outcome is not Outcome.WAIT:
+        return waits(outcome)
+    with work.services.db.read() as connection:
+        row = nodes.find(connection, node)
+    step = msgspec.json.decode(getattr(row, f"{phase}_step"))
+    marks = msgspec.json.decode(row.driver_internal_info).get(boot_progress.KEY) or {}
+    note = f"Waits for the ramdisk in {step['interface']}.{step['step']}." if step else "Waits for the ramdisk."
+    if marks:
+        note += f" Its boot has reached: {', '.join(marks)}."
+    return {**waits(outcome), "note": note}
+
+
 def waits(outcome: Outcome) -> dict[str, bool]:
     """A step's result that tells the last step whether the node is done or waits for its ramdisk."""
     return {"wait": outcome is Outcome.WAIT}
