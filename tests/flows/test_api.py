@@ -52,6 +52,7 @@ def test_flows_are_listed_newest_first_with_a_link_to_the_next_page(api: Applica
 
 def test_flows_of_one_node_are_found_by_its_uuid(api: Application) -> None:
     one, two = api.enrol(2, state="manageable")
+    settle(api.services.flows)
     assert [flow["subject"] for flow in flows(api, f"?subject={one}")] == [one]
     assert flows(api, "?kind=deploy_node") == []
     assert {flow["subject"] for flow in flows(api, "?state=done")} == {one, two}
