@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from holdfast import errors
 from holdfast.baremetal import states
-from holdfast.baremetal.drivers.base import BootDevice, Outcome
+from holdfast.baremetal.drivers.base import BootDevice, Indicator, Outcome
 from holdfast.baremetal.drivers.redfish.access import read_access
 from holdfast.baremetal.drivers.redfish.bios import RedfishBios
 from holdfast.baremetal.drivers.redfish.connection import LOGINS
@@ -226,6 +226,13 @@ class TestOnTheEmulator:
         assert bios.cache_bios_settings(task) == {}
         with pytest.raises(errors.UnsupportedByDriver):
             bios.apply_configuration(task, [{"name": "NumLock", "value": True}])
+
+    def test_the_lamp_of_a_machine_is_switched(self, conf: cfg.ConfigOpts, redfish_emulator: Emulator) -> None:
+        management, task = RedfishManagement(conf), node(redfish_emulator.driver_info(RICH))
+        assert management.get_supported_indicators(task) == {"system": {"led": Indicator()}}
+        for state in ("blinking", "on", "off"):
+            management.set_indicator_state(task, "system", "led", state)
+            assert management.get_indicator_state(task, "system", "led") == state
 
     def test_an_nmi_is_injected_where_the_bmc_can(self, conf: cfg.ConfigOpts, redfish_emulator: Emulator) -> None:
         RedfishManagement(conf).inject_nmi(node(redfish_emulator.driver_info(RICH)))
