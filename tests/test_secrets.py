@@ -35,7 +35,7 @@ def test_secrets_are_masked_and_the_rest_is_left(document: Any, shown: Any) -> N
 @pytest.mark.parametrize("text", ["x" * 500_000, "a://" + "b" * 500_000, "a://b:" + "c" * 500_000, "://b:" * 100_000])
 def test_long_words_are_looked_through_once(text: str) -> None:
     """Looked through once per letter, these take minutes: the suite would time out."""
-    assert secrets.mask_json(json.dumps({"a": text})) == json.dumps({"a": text})
+    assert json.loads(secrets.mask_json(json.dumps({"a": text}))) == {"a": text}
 
 
 @pytest.mark.parametrize(
