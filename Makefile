@@ -36,7 +36,7 @@ test: $(STAMP) debian  ## lint, types and every test, on SQLite and PostgreSQL, 
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -n 2 --dist loadgroup --durations=30
 
 bench: $(STAMP)  ## measure beside a real Ironic (QUICK=1: five minutes)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)

@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from holdfast import errors
+from holdfast.cli.connection import LOCAL
 from holdfast.sim import fleet
 from holdfast.web.versions import Version, parse
 
@@ -61,7 +62,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "OS_USERNAME and OS_PASSWORD, or OS_TOKEN, are used where the service asks who is calling.",
     )
     parser.add_argument("--nodes", type=_positive, default=100, metavar="N", help="how many (default: 100)")
-    parser.add_argument("--url", default="http://127.0.0.1:6385", help="where the service is (default: %(default)s)")
+    parser.add_argument(
+        "--url",
+        default=os.environ.get("HOLDFAST_URL", LOCAL),
+        help=f"where the service is (default: HOLDFAST_URL, or {LOCAL})",
+    )
     parser.add_argument("--prefix", default="rack", help="how names begin: PREFIX01-u07 (default: %(default)s)")
     parser.add_argument("--driver", default="fake-hardware", help="the driver of the nodes (default: %(default)s)")
     parser.add_argument("--state", choices=WAYS, default="enroll", help="how far to bring them (default: %(default)s)")
