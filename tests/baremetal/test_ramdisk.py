@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import update
@@ -118,3 +119,27 @@ def test_the_deploy_interface_hears_of_heartbeats_and_one_without_a_ramdisk_says
         in caplog.text
     )
     api.settle(node, "manageable")
+
+
+def test_of_many_who_look_up_at_the_same_moment_one_gets_the_token(either_api: Application) -> None:
+    api = either_api
+    node = waiting(api, "clean")
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: api.request("GET", f"/v1/lookup?node_uuid={node}"), range(24)))
+    assert {answer.status for answer in answers} == {200}
+    tokens = [answer.json["config"]["agent_token"] for answer in answers]
+    assert len([token for token in tokens if token != "******"]) == 1
+
+
+def test_heartbeats_of_one_node_from_many_threads_are_all_taken(either_api: Application) -> None:
+    """They meet each other, and the flows they start; none is refused."""
+    api = either_api
+    node = waiting(api, "clean")
+    token = api.send("GET", f"/v1/lookup?node_uuid={node}")["config"]["agent_token"]
+    table = nodes
+    with api.services.db.write() as connection:
+        connection.execute(update(table).where(table.c.uuid == node).values(reservation="somebody/else"))
+    body = {**BEAT, "agent_token": token}
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: api.request("POST", f"/v1/heartbeat/{node}", body), range(40)))
+    assert {answer.status for answer in answers} == {202}

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row, Select, select, update
+from sqlalchemy import Connection, Row, Select, Update, select, update
 
 from holdfast import errors, secrets
 from holdfast.baremetal import boot_progress, callback_urls, nodes, states
@@ -39,8 +39,8 @@ TOKEN = "agent_secret_token"  # noqa: S105
 # What a ramdisk may say of its own work; the words are those of kickstart and its like.
 STATUSES = ("start", "end", "error")
 LENGTHS = {"agent_version": 255, "agent_verify_ca": 65536, "agent_status_message": 4096, "agent_token": 255}
-# Tries against others who write the node at the same moment, before the ramdisk is asked to try again.
-TRIES = 10
+# Tries against others who write the node at the same moment.
+TRIES = 5
 # Seconds that a heartbeat waits for the flow it started before somebody else makes up for it.
 PATIENCE = 5
 
@@ -118,20 +118,27 @@ def look_up(
 def heartbeat(services: Services, ident: str, beat: Beat, *, token_required: bool) -> None:
     """Records a ramdisk's sign of life, and goes on with what waited for it."""
     _check(services, beat)
-    for _ in range(TRIES):
-        row = _expecting(services, ident)
-        info = _recorded(services, row, beat, token_required)
-        values: dict[str, Any] = {}
-        if row.provision_state in states.WAITING:
-            values["provision_updated_at"] = now()  # the clock of the wait starts again
-        if beat.agent_status != "start" and row.provision_state in states.LOOKUP:
-            values["heartbeat_pending"] = now()
-        if _replace(services.db, row, info, **values):
+    for left in range(TRIES - 1, -1, -1):
+        # The last try keeps everybody else out meanwhile: it cannot be outrun again.
+        with services.db.read() if left else services.db.write() as connection:
+            row = _expecting(services, connection, ident, lock=not left)
+            info = _recorded(services, row, beat, token_required)
+            if not left:
+                connection.execute(_replacement(row, info, **_signs(row, beat)))
+        if not left or _replace(services.db, row, info, **_signs(row, beat)):
             break
-    else:
-        raise errors.Conflict("The node is being changed; try again.")
     if row.reservation is None and beat.agent_status != "start":
         act(services, row.uuid, row.provision_state, info)
+
+
+def _signs(row: Row[Any], beat: Beat) -> dict[str, Any]:
+    """What else of the node changes with a heartbeat."""
+    values = {}
+    if row.provision_state in states.WAITING:
+        values["provision_updated_at"] = now()  # the clock of the wait starts again
+    if beat.agent_status != "start" and row.provision_state in states.LOOKUP:
+        values["heartbeat_pending"] = now()
+    return values
 
 
 def act(services: Services, node: str, state: str, info: Mapping[str, Any]) -> None:
@@ -177,10 +184,9 @@ def _check(services: Services, beat: Beat) -> None:
             raise errors.InvalidValue(f"{name} must have at most {most} characters.")
 
 
-def _expecting(services: Services, ident: str) -> Row[Any]:
+def _expecting(services: Services, connection: Connection, ident: str, *, lock: bool) -> Row[Any]:
     try:
-        with services.db.read() as connection:
-            row = nodes.find(connection, ident)
+        row = nodes.find(connection, ident, lock=lock)
     except errors.NotFound:
         raise missing() from None
     if services.conf.api.restrict_lookup and row.provision_state not in states.LOOKUP:
@@ -232,12 +238,19 @@ def _require_token(info: Mapping[str, Any], given: str | None, required: bool) -
 
 
 def _replace(db: Database, row: Row[Any], info: dict[str, Any], **values: Any) -> bool:
-    """Writes driver_internal_info unless somebody else has changed it since the row was read."""
-    table = tables.nodes
+    """Writes driver_internal_info unless the node has changed since the row was read."""
     with db.write() as connection:
-        written = connection.execute(
-            update(table)
-            .where(table.c.id == row.id, table.c.driver_internal_info == row.driver_internal_info)
-            .values(driver_internal_info=msgspec.json.encode(info).decode(), **values)
+        return connection.execute(_replacement(row, info, **values)).rowcount == 1
+
+
+def _replacement(row: Row[Any], info: dict[str, Any], **values: Any) -> Update:
+    table = tables.nodes
+    return (
+        update(table)
+        .where(
+            table.c.id == row.id,
+            table.c.driver_internal_info == row.driver_internal_info,
+            table.c.provision_state == row.provision_state,
         )
-    return written.rowcount == 1
+        .values(driver_internal_info=msgspec.json.encode(info).decode(), **values)
+    )
