@@ -348,3 +348,64 @@ def test_an_image_that_cannot_be_written_is_refused_beforehand(
     result = house.send("GET", f"/v1/nodes/{node}/validate")["deploy"]
     assert result["result"] is False
     assert words in result["reason"]
+
+
+def netbooted(house: Application, mac: str, **fields: Any) -> str:
+    info = {"deploy_kernel": "http://images/agent.kernel", "deploy_ramdisk": "http://images/agent.ramdisk"}
+    (node,) = house.enrol(boot_interface="ipxe", automated_clean=False, driver_info=info, **fields)
+    house.send("POST", "/v1/ports", {"node_uuid": node, "address": mac})
+    for verb, state in (("manage", "manageable"), ("provide", "available")):
+        house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": verb})
+        house.settle(node, state)
+    return node
+
+
+def test_a_machine_that_boots_over_the_network_is_told_where_to_ask(house: Application, agent: Agent) -> None:
+    mac = "52:54:00:99:01:01"
+    node = netbooted(house, mac, **AGENT, instance_info=instance(house))
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "active"})
+    house.settle(node, "wait call-back")
+    script = house.call("GET", f"/boot/ipxe/{mac.replace(':', '-')}").content.decode()
+    assert "http://images/agent.kernel" in script
+    assert "ipa-api-url=http://127.0.0.1:6385/baremetal" in script
+    progress = house.send("GET", f"/v1/nodes/{node}")["driver_internal_info"]["boot_progress"]
+    assert list(progress) == ["power_on", "script_fetched"]
+    Ramdisk(house.send, node, agent).boot()
+    house.settle(node, "active")
+    assert house.call("GET", f"/boot/ipxe/{mac.replace(':', '-')}").status == 404
+
+
+def test_an_instance_may_itself_be_a_ramdisk(house: Application) -> None:
+    mac = "52:54:00:99:01:02"
+    info = {"kernel": "http://images/live.kernel", "ramdisk": "http://images/live.ramdisk"}
+    node = netbooted(house, mac, deploy_interface="ramdisk", instance_info=info)
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "active"})
+    assert house.settle(node, "active")["power_state"] == "power on"
+    for _boot in range(2):
+        assert "http://images/live.ramdisk" in house.call("GET", f"/boot/ipxe/{mac.replace(':', '-')}").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("verb", "wait", "failed"),
+    [("provide", "clean wait", "clean failed"), ("inspect", "inspect wait", "inspect failed")],
+)
+def test_an_aborted_wait_switches_the_machine_off(house: Application, verb: str, wait: str, failed: str) -> None:
+    (node,) = house.enrol(state="manageable", **AGENT)
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": verb})
+    assert house.settle(node, wait)["power_state"] == "power on"
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "abort"})
+    assert house.settle(node, failed)["power_state"] == "power off"
+
+
+def test_a_deploy_that_is_given_up_leaves_a_machine_that_is_off(house: Application, agent: Agent) -> None:
+    agent.seconds = 60
+    node = deploying(house)
+    Ramdisk(house.send, node, agent).boot()
+    until(lambda: agent.commands)
+    house.settle(node, "wait call-back")
+    house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "deleted"})
+    settled = until(lambda: (shown := house.settle(node)) and shown["provision_state"] == "available" and shown)
+    assert settled["power_state"] == "power off"
+    assert not {"agent_url", "agent_secret_token", "boot_progress", "image_secret"} & set(
+        settled["driver_internal_info"]
+    )
