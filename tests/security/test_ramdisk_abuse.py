@@ -179,14 +179,14 @@ def test_ten_thousand_random_heartbeats_and_lookups_change_nothing(victim: Victi
     before = victim.row()
     with house.services.db.read() as connection:
         others = connection.execute(select(tables.nodes).where(tables.nodes.c.uuid != victim.node)).all()
-        flows = connection.execute(select(tables.flows)).all()
+        flows = connection.execute(select(tables.flows.c.id)).all()
     for number in range(10_000):
         answer = _random_request(house, dice, victim.node, idle)
         assert 400 <= answer.status < 500, (number, answer)
     assert victim.row() == before
     with house.services.db.read() as connection:
         assert connection.execute(select(tables.nodes).where(tables.nodes.c.uuid != victim.node)).all() == others
-        assert connection.execute(select(tables.flows)).all() == flows
+        assert connection.execute(select(tables.flows.c.id)).all() == flows
 
 
 def _random_request(house: Application, dice: random.Random, victim: str, idle: str) -> Answer:

@@ -191,6 +191,10 @@ PUBLIC = {
     "GET /baremetal/v1",
     "GET /baremetal/v1/lookup",
     "POST /baremetal/v1/heartbeat/{node}",
+    "POST /baremetal/v1/continue_inspection",
+    "POST /baremetal/v1/drivers/{driver}/vendor_passthru/lookup",
+    "POST /baremetal/v1/nodes/{node}/vendor_passthru/heartbeat",
+    "GET /images/{node}/{secret}",
     "GET /boot/boot.ipxe",
     "GET /boot/ipxe/{mac}",
     "GET /boot/ipxe/{mac}/failed",
@@ -200,6 +204,7 @@ PUBLIC = {
     "GET /metrics",
     "GET /identity",
     "GET /identity/{version}",
+    "GET /openapi.json",
 }
 
 ROUTES = [(api, route) for api in app.APIS for route in api.routes]
