@@ -35,6 +35,7 @@ from holdfast.baremetal.flows import (
     unrescue_node,
 )
 from holdfast.baremetal.flows.node_work import NodeParams
+from holdfast.baremetal.steps import REQUESTED_CLEAN
 from holdfast.db import tables
 from holdfast.db.engine import now
 from holdfast.flows.flow import Flow
@@ -214,7 +215,9 @@ def _rebuild(services: Services) -> deploy_node.DeployParams:
 
 def _clean_by_hand(services: Services) -> clean_node.CleanParams:
     steps = [{"interface": "deploy", "step": "erase_devices"}]
-    return clean_node.CleanParams(node=manageable(services), event="clean", steps=steps)
+    node = manageable(services)
+    instances.remember(services.db, node, {}, {REQUESTED_CLEAN: steps})
+    return clean_node.CleanParams(node=node, event="clean", by_hand=True)
 
 
 def _rescue(services: Services) -> NodeParams:

@@ -72,6 +72,13 @@ def test_no_secret_leaves_in_any_answer_log_journal_or_metric(tmp_path: Path, ca
         for verb in ("manage", "provide"):
             call("PUT", f"/v1/nodes/{node}/states/provision", {"target": verb})
             application.settle(node)
+        call("PUT", f"/v1/nodes/{node}/states/provision", {"target": "manage"})
+        steps = [{"interface": "deploy", "step": "erase_devices", "args": {"disk_password": secret("step")}}]
+        call("PUT", f"/v1/nodes/{node}/states/provision", {"target": "clean", "clean_steps": steps})
+        application.settle(node)
+        for verb in ("manage", "provide"):
+            call("PUT", f"/v1/nodes/{node}/states/provision", {"target": verb})
+            application.settle(node)
         drive = {"target": "active", "configdrive": f"http://user:{secret('drive')}@host/drive"}
         call("PUT", f"/v1/nodes/{node}/states/provision", drive)
         application.settle(node, "active")

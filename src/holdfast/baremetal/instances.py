@@ -87,23 +87,23 @@ def _require_subset(instance_info: Mapping[str, Any], has: Collection[str]) -> N
         )
 
 
-def remember(db: Database, ident: str, values: Mapping[str, Any], deploy_steps: Any = ()) -> None:
-    """Puts what a verb brought along (a config drive, a password) into the node's instance_info. Steps of the
-    deploy go to driver_internal_info: none given (None) means that those of the last one are forgotten."""
+def remember(db: Database, ident: str, values: Mapping[str, Any], marks: Mapping[str, Any] | None = None) -> None:
+    """Puts what a verb brought along (a config drive, a password) into the node's instance_info. `marks`, the
+    steps somebody asked for, go to driver_internal_info: None as a value forgets those of last time."""
     with db.write() as connection:
         row = nodes.find(connection, ident, lock=True)
         locks.require_free(nodes.label(row), row.reservation)
         info = {**msgspec.json.decode(row.instance_info), **values}
-        internal = {}
-        if deploy_steps != ():
-            marks = {**msgspec.json.decode(row.driver_internal_info), steps.REQUESTED: deploy_steps}
-            if not deploy_steps:
-                del marks[steps.REQUESTED]
-            internal["driver_internal_info"] = msgspec.json.encode(marks).decode()
+        internal = {**msgspec.json.decode(row.driver_internal_info), **(marks or {})}
+        internal = {key: value for key, value in internal.items() if key not in (marks or {}) or value is not None}
         connection.execute(
             update(tables.nodes)
             .where(tables.nodes.c.id == row.id)
-            .values(instance_info=msgspec.json.encode(info).decode(), **internal, updated_at=now())
+            .values(
+                instance_info=msgspec.json.encode(info).decode(),
+                driver_internal_info=msgspec.json.encode(internal).decode(),
+                updated_at=now(),
+            )
         )
 
 

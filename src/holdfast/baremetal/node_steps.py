@@ -122,7 +122,7 @@ def forget(services: Services, node: str, phase: str, generation: int) -> None:
         task.node.driver_internal_info = {
             key: value
             for key, value in boot_progress.forgotten(task.node.driver_internal_info).items()
-            if key not in (f"{phase}_steps", f"{phase}_step_index", f"{phase}_steps_wanted")
+            if key not in (f"{phase}_steps", f"{phase}_step_index", f"{phase}_steps_wanted", f"user_{phase}_steps")
         }
     _show(services, task, phase, {})
 

@@ -19,6 +19,7 @@ INTERFACES = ("vendor", "power", "management", "deploy", "bios", "raid")
 MOST = 255
 # In driver_internal_info: the steps of the request.
 REQUESTED = "user_deploy_steps"
+REQUESTED_CLEAN = "user_clean_steps"
 
 Json = dict[str, Any]
 

@@ -91,11 +91,14 @@ def _remember(services: Services, node: Any, event: str, arguments: dict[str, An
     values = {k: arguments[k] for k in ("configdrive", "rescue_password") if arguments.get(k) not in (None, "")}
     if isinstance(values.get("configdrive"), dict):
         values["configdrive"] = configdrives.build(values["configdrive"], uuid=node.uuid, name=node.name)
+    marks = {}
     wanted = arguments.get("deploy_steps")
     if event in ("deploy", "rebuild") and (wanted or steps.REQUESTED in node.driver_internal_info):
-        instances.remember(services.db, node.uuid, values, deploy_steps=wanted)
-    elif values:
-        instances.remember(services.db, node.uuid, values)
+        marks[steps.REQUESTED] = wanted or None
+    if event == "clean":
+        marks[steps.REQUESTED_CLEAN] = arguments["clean_steps"]
+    if values or marks:
+        instances.remember(services.db, node.uuid, values, marks)
 
 
 def _params(event: str, node: str, arguments: dict[str, Any]) -> msgspec.Struct:
@@ -104,7 +107,7 @@ def _params(event: str, node: str, arguments: dict[str, Any]) -> msgspec.Struct:
             return clean_node.CleanParams(
                 node=node,
                 event=event,
-                steps=arguments["clean_steps"],
+                by_hand=True,
                 disable_ramdisk=bool(arguments.get("disable_ramdisk")),
             )
         case "provide":

@@ -16,22 +16,24 @@ from holdfast.baremetal import node_steps, nodes, provision, states
 from holdfast.baremetal.drivers.base import Outcome
 from holdfast.baremetal.flows import node_work
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, node_of, waits
+from holdfast.baremetal.steps import REQUESTED_CLEAN
 from holdfast.baremetal.task import Task
 from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
 from holdfast.services import Services
 
 
 class CleanParams(NodeParams, frozen=True, kw_only=True):
-    """`steps` None: automated cleaning on the way to available, skipped where it is turned off."""
+    """By hand: with the steps the node's `driver_internal_info` says were asked for; their arguments may hold
+    secrets. Otherwise automated, on the way to available, skipped where it is turned off."""
 
     event: str = "provide"
-    steps: list[dict[str, Any]] | None = None
+    by_hand: bool = False
     # Of the steps asked for none needs a ramdisk, and none is booted.
     disable_ramdisk: bool = False
 
 
 def begin(work: Work, params: CleanParams) -> None:
-    target = states.MANAGEABLE if params.steps is not None else states.AVAILABLE
+    target = states.MANAGEABLE if params.by_hand else states.AVAILABLE
     provision.begin(work.services.db, params.node, work.lock, params.event, target=target)
 
 
@@ -45,13 +47,14 @@ def choose_steps(work: Work, params: CleanParams) -> int:
     services = work.services
     with services.db.read() as connection:
         task = nodes.load_task(connection, params.node, work.generation)
-    if params.steps is None and not _is_automatic(services, task):
+    asked = task.node.driver_internal_info.get(REQUESTED_CLEAN) or [] if params.by_hand else None
+    if asked is None and not _is_automatic(services, task):
         steps = []
     elif services.drivers.deploy(task).asks_ramdisk and not params.disable_ramdisk:
-        node_steps.postpone(services, params.node, "clean", params.steps, work.generation)
+        node_steps.postpone(services, params.node, "clean", asked, work.generation)
         return 1
-    elif params.steps is not None:
-        steps = node_steps.requested(services, task, "clean", params.steps)
+    elif asked is not None:
+        steps = node_steps.requested(services, task, "clean", asked)
         if params.disable_ramdisk:
             _require_no_ramdisk(services, task, steps)
     else:
