@@ -123,7 +123,6 @@ def test_mode_and_properties_came_with_1_26(api: Application, node: str, field: 
         {"properties": []},
         {"standalone_ports_supported": "perhaps"},
         {"internal_info": {}},
-        {"physical_network": "leaf-1"},
         {"colour": "red"},
     ],
 )
