@@ -30,7 +30,7 @@ check: $(STAMP)  ## lint, types and the fast tests (under 3 minutes)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m 'not real and not crash' -n 2
+	$(BIN)/pytest -q -m 'not real and not crash and not slow' -n 2
 
 test: $(STAMP) debian  ## lint, types and every test, on SQLite and PostgreSQL, with real clients and emulators
 	$(BIN)/ruff check .

@@ -27,6 +27,29 @@ settings.register_profile("steady", derandomize=True, deadline=None)
 settings.load_profile("steady")
 
 
+# What `make check` leaves to `make test`: whole matrices, races, and everything a second time on PostgreSQL.
+SLOW = (
+    "[postgres",
+    "-postgres",
+    "_at_once",
+    "flows/test_every_flow",
+    "flows/test_recovery",
+    "baremetal/test_neutron",
+    "baremetal/test_trait_filters_",
+    "security/test_rbac",
+    "security/test_scoping",
+    "web/test_openapi",
+    "web/test_sweep",
+    "drivers/test_agent",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(part in item.nodeid for part in SLOW):
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says how often flows were killed: see tests/crash/test_kill_matrix.py."""
     passed = terminalreporter.getreports("passed")
