@@ -30,13 +30,13 @@ check: $(STAMP)  ## lint, types and the fast tests (under 3 minutes)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -q -m 'not real and not crash and not slow' -n 2
+	$(BIN)/pytest -q -m 'not real and not crash and not slow' -n 3
 
 test: $(STAMP) debian  ## lint, types and every test, on SQLite and PostgreSQL, with real clients and emulators
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n 2 --dist loadgroup --durations=30
+	$(BIN)/pytest -n 3 --dist loadgroup --durations=15
 
 bench: $(STAMP)  ## measure beside a real Ironic (QUICK=1: five minutes)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)

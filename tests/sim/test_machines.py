@@ -149,6 +149,7 @@ def test_every_changing_call_is_fenced(fleet: Machines) -> None:
         "set_raid": ([],),
         "set_rescued": (True,),
         "set_console": (True,),
+        "set_indicator": ("led", "on"),
     }
     takes_generation = {
         name
