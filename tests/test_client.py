@@ -68,3 +68,10 @@ def test_what_the_service_refuses_is_raised(fleet: Service) -> None:
     with pytest.raises(requests.HTTPError) as refused:
         list(list_nodes(fleet.baremetal, traits=["no trait"]))
     assert refused.value.response.status_code == 400
+
+
+def test_the_managers_of_the_specs_are_at_hand() -> None:
+    from holdfast import client
+
+    assert client.VolumeConnectorManager.resource_class.__name__ == "VolumeConnector"
+    assert client.VolumeTargetManager.resource_class.__name__ == "VolumeTarget"

@@ -9,12 +9,15 @@
     found = ironic.node.lookup(["52:54:00:12:34:56"])
     ironic.node.heartbeat(found["node"]["uuid"], "https://10.0.0.7:9999", found["config"]["agent_token"])
 
-Everything else is done well by openstacksdk; give its `connection.baremetal` in place of the URL, and
-the call goes out with its credentials.
+Everything else is done well by python-ironicclient, whose managers of volume connectors and targets are at hand here
+(`VolumeConnectorManager`, `VolumeTargetManager`: `client.volume_connector` and `client.volume_target` of its client;
+VIFs are `client.node.vif_attach` and the like), and by openstacksdk; give its `connection.baremetal` in place of the
+URL, and the call goes out with its credentials.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -125,3 +128,14 @@ def _text(value: Any) -> str:
     if isinstance(value, str) or not isinstance(value, Iterable):
         return str(value)
     return ",".join(str(item) for item in value)
+
+
+def __getattr__(name: str) -> Any:
+    """The managers of python-ironicclient, imported only when somebody wants them."""
+    homes = {
+        "VolumeConnectorManager": "ironicclient.v1.volume_connector",
+        "VolumeTargetManager": "ironicclient.v1.volume_target",
+    }
+    if name not in homes:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(homes[name]), name)

@@ -74,23 +74,6 @@ def targets_follow_from_states(_services: Services, connection: Connection) -> I
             )
 
 
-def free_nodes_carry_nothing(_services: Services, connection: Connection) -> Iterator[str]:
-    table, targets = tables.nodes, tables.volume_targets
-    for (uuid,) in connection.execute(
-        select(table.c.uuid)
-        .where(table.c.provision_state == states.AVAILABLE, table.c.instance_info != "{}")
-        .where(table.c.instance_uuid.is_(None))
-    ):
-        yield f"Node {uuid} is available but still has the last instance's information."
-    for (uuid,) in connection.execute(
-        select(table.c.uuid)
-        .distinct()
-        .join_from(table, targets)
-        .where(table.c.provision_state.in_((states.CLEANING, states.CLEANWAIT)))
-    ):
-        yield f"Node {uuid} is being cleaned and still has volume targets."
-
-
 def every_vif_is_where_its_port_says(_services: Services, connection: Connection) -> Iterator[str]:
     """The key that keeps a VIF on one node, and the ports and port groups that carry it, tell the same."""
     nodes, claims = tables.nodes, tables.node_vifs
@@ -205,7 +188,6 @@ CHECKS: tuple[Check, ...] = (
     every_moving_node_has_its_flow,
     every_power_change_has_its_flow,
     targets_follow_from_states,
-    free_nodes_carry_nothing,
     every_vif_is_where_its_port_says,
     network_services_hold_what_the_rows_say,
     fake_machines_are_what_the_rows_say,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.main import COMMANDS
 from holdfast.config import OPTIONS
 from tests.postgres import free_port
 from tests.service import Service, serving
@@ -27,11 +28,11 @@ def holdfast(*arguments: str, **environment: str) -> subprocess.CompletedProcess
 def test_help_lists_every_command() -> None:
     shown = holdfast("--help")
     assert shown.returncode == 0
-    for command in ("serve", "db", "config", "demo", "flow", "doctor", "passwd", "states", "openapi"):
+    for command in COMMANDS:
         assert command in shown.stdout
 
 
-@pytest.mark.parametrize("command", ["serve", "db", "config", "demo", "flow", "doctor", "passwd", "states", "openapi"])
+@pytest.mark.parametrize("command", sorted(COMMANDS.keys() - {"baremetal"}))
 def test_every_command_explains_itself(command: str) -> None:
     assert holdfast(command, "--help").returncode == 0
 
@@ -126,3 +127,15 @@ def test_an_acknowledged_write_survives_kill_9(tmp_path: Path) -> None:
         service.kill()
     with serving(state) as service:
         assert service.send("GET", "/v1/nodes/kept")["uuid"] == node
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("holdfast fl", "flow"), ("holdfast flow re", "retry"), ("holdfast flow list --st", "--state")],
+)
+def test_bash_completes_commands_actions_and_options(typed: str, offered: str) -> None:
+    script = holdfast("completion").stdout
+    words = " ".join(f"'{word}'" for word in typed.split())
+    asked = f"COMP_WORDS=({words}); COMP_CWORD={len(typed.split()) - 1}; _holdfast; echo ${{COMPREPLY[@]}}"
+    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True)
+    assert done.stdout.split() == [offered], done.stderr

@@ -23,6 +23,7 @@ COMMANDS = {
     "doctor": ("doctor", "check that nothing is lost"),
     "passwd": ("passwd", "add a user for http_basic authentication"),
     "states": ("states", "draw the provision state machine"),
+    "completion": ("completion", "print what makes bash complete these commands"),
     "openapi": ("openapi", "print the OpenAPI document"),
 }
 
