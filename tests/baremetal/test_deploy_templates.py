@@ -238,3 +238,10 @@ def test_disable_ramdisk_came_with_1_70(api: Application, version: str, target: 
         body["clean_steps"] = [{"interface": "bios", "step": "factory_reset"}]
     assert api.request("PUT", f"/v1/nodes/{node}/states/provision", body, version=version).status == status
     api.settle(node)
+
+
+def test_a_field_of_a_later_version_is_named_with_that_version(shared_api: Application) -> None:
+    body = {"name": "CUSTOM_ODD", "steps": [step()], "description": "later"}
+    answer = shared_api.request("POST", "/v1/deploy_templates", body)
+    assert answer.status == 406
+    assert "1.112" in answer.text

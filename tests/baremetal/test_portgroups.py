@@ -375,3 +375,9 @@ def test_a_vif_in_extra_of_a_group_is_attached_and_exclusive(api: Application, n
     assert api.request("POST", "/v1/ports", twice).status == 409
     api.send("PATCH", path, remove("/extra"))
     assert "group-legacy" not in claims(api)
+
+
+def test_a_field_of_a_later_version_is_named_with_that_version(api: Application, node: str) -> None:
+    answer = api.request("POST", "/v1/portgroups", {"node_uuid": node, "physical_network": "leaf-1"})
+    assert answer.status == 406
+    assert "1.102" in answer.text
