@@ -92,6 +92,17 @@ def until(what: Callable[[], object], seconds: float, why: Callable[[], str]) ->
         time.sleep(0.1)
 
 
+@contextmanager
+def dnsmasq(directory: Path, printed: str) -> Iterator[None]:
+    """dnsmasq with the configuration that `holdfast dhcp` printed."""
+    configuration, log = directory / "dnsmasq.conf", directory / "dnsmasq.log"
+    configuration.write_text(printed)
+    command = ["dnsmasq", "--no-daemon", f"--conf-file={configuration}", "--user=root", "--log-dhcp"]
+    with process(log, *command, f"--dhcp-leasefile={directory / 'leases'}", f"--pid-file={directory / 'pid'}"):
+        until(lambda: "started" in log.read_text(), 10, log.read_text)
+        yield
+
+
 class Tgt:
     """A private tgtd and its control."""
 

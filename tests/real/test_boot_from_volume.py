@@ -129,13 +129,7 @@ def dnsmasq(lab: Lab) -> Iterator[None]:
     printed = netlab.run(
         sys.executable, "-m", "holdfast", "dhcp", *options, *where, OS_USERNAME=OPERATOR, OS_PASSWORD=PASSWORD
     )
-    configuration, log = lab.directory / "dnsmasq.conf", lab.directory / "dnsmasq.log"
-    configuration.write_text(printed)
-    command = ["dnsmasq", "--no-daemon", f"--conf-file={configuration}", "--user=root", "--log-dhcp"]
-    with netlab.process(
-        log, *command, f"--dhcp-leasefile={lab.directory / 'leases'}", f"--pid-file={lab.directory / 'pid'}"
-    ):
-        netlab.until(lambda: "started" in log.read_text(), 10, log.read_text)
+    with netlab.dnsmasq(lab.directory, printed):
         yield
 
 
