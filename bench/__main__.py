@@ -10,9 +10,11 @@ import sys
 from collections.abc import Iterator
 
 from bench import SCRATCH, BenchError, report
-from bench.comparison import FULL, LEVELS, QUICK, Options, compare
+from bench.comparison import PARTS, SIZES, Options, compare
+from bench.postgresql import TITLES
 from bench.services import SERVICES
-from bench.workloads import WORKLOADS
+from bench.stage import FULL, QUICK
+from bench.workloads import LEVELS, WORKLOADS
 
 
 def main() -> int:
@@ -27,30 +29,33 @@ def main() -> int:
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     print(report.printed(finished))
-    if options.is_partial:
-        print("\nOnly part of the comparison was asked for: nothing written.")
-    else:
+    if options.is_whole:
         report.publish(finished)
+    else:
+        print("\nOnly part of the comparison was asked for: nothing written.")
     return 0
 
 
 def parse() -> Options:
     names = [workload.name for workload in WORKLOADS]
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="fewer requests and rounds: five minutes")
-    parser.add_argument("--nodes", type=int, default=1000, help="size of the fleet (default: 1000)")
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--quick", action="store_true", help="one rough table in five minutes: SQLite, 1,000 nodes")
+    parser.add_argument("--nodes", type=int, nargs="+", metavar="N", help=f"sizes of the fleet (default: {[*SIZES]})")
+    parser.add_argument("--database", nargs="+", choices=TITLES, help="kinds of database (default: both)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
-    parser.add_argument("--services", nargs="+", choices=list(SERVICES), default=list(SERVICES))
+    parser.add_argument("--services", nargs="+", choices=SERVICES, default=list(SERVICES))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     given = parser.parse_args()
-    if given.nodes < max(LEVELS):
+    sizes = given.nodes or ([min(SIZES)] if given.quick else list(SIZES))
+    if min(sizes) < max(LEVELS):
         parser.error(f"--nodes must be at least {max(LEVELS)}")
     return Options(
         plan=QUICK if given.quick else FULL,
-        nodes=given.nodes,
-        database=given.database,
+        databases=given.database or (["sqlite"] if given.quick else list(TITLES)),
+        sizes=sizes,
         workloads=[workload for workload in WORKLOADS if workload.name in given.only],
         services=[name for name in SERVICES if name in given.services],
+        parts=[part for part in PARTS if part in given.parts],
     )
 
 

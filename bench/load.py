@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -29,22 +29,27 @@ CHUNK = 1 << 18
 
 @dataclass(frozen=True)
 class Request:
-    """One HTTP request, to be sent below a service's root; `body` is JSON text."""
+    """One HTTP request, to be sent below a service's root; `body` is JSON text. `headers` win over the job's."""
 
     method: str
     path: str
     body: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a generator does. `url` is the root of the API; `follows_next` walks the `next` links."""
+    """What a generator does. `url` is the root of the API; `follows_next` walks the `next` links.
+
+    With `keeps_bodies`, the burst holds the good answers' bodies in the order in which they came.
+    """
 
     url: str
     headers: Mapping[str, str]
     requests: list[Request]
     concurrency: int = 1
     follows_next: bool = False
+    keeps_bodies: bool = False
 
 
 @dataclass
@@ -62,6 +67,7 @@ class Burst:
     received_bytes: int = 0
     errors: dict[str, int] = field(default_factory=dict)
     first_error: str = ""
+    bodies: list[str] = field(default_factory=list)
 
     def percentile(self, percent: float) -> float:
         """By nearest rank: of fewer than 100 requests, the 99th percentile is the slowest."""
@@ -123,8 +129,9 @@ class LoadGenerator:
         return line.rstrip("\n")
 
 
-def fire(job: Job, tolerant: bool = False) -> Burst:
+def fire(job: Job, *, tolerant: bool = False, keeps_bodies: bool = False) -> Burst:
     """Run a job of its own; every answer must be good unless `tolerant`."""
+    job = replace(job, keeps_bodies=keeps_bodies)
     with LoadGenerator(job) as generator:
         burst = generator.fire()
     if burst.errors and not tolerant:
@@ -251,6 +258,8 @@ class Run:
         if body is not None:
             self._selector.unregister(connection)
             self._burst.received_bytes += len(body)
+            if self._job.keeps_bodies and connection.status < 300:
+                self._burst.bodies.append(body.decode())
             self._take(connection, underway, body)
 
     def _take(self, connection: Connection, underway: Underway, body: bytes) -> None:
@@ -265,7 +274,7 @@ class Run:
         self._start_next(connection)
 
     def _message(self, request: Request, target: str) -> bytes:
-        headers = {"Host": self._host, "Accept": "application/json", **self._job.headers}
+        headers = {"Host": self._host, "Accept": "application/json", **self._job.headers, **request.headers}
         body = (request.body or "").encode()
         if request.body is not None:
             headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from bench.services import Service
 from bench.workloads import Batch, Workload
 
 IDLE_SECONDS = 5
+WARM_UP = 16
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,8 @@ class Figures:
 
     `cpu_ms` is CPU time of the whole process tree per request, `failed` the requests whose answer
     was not 2xx; they count in `cpu_ms` but have no latency. `generator_busy` is the share of the
-    time that the load generator was on a CPU itself: near 1 it limits `per_second`.
+    time that the load generator was on a CPU itself: near 1 it limits `per_second`. Of work that goes on
+    after its answer, `cpu_ms` and `per_second` count until it is done.
     """
 
     cpu_ms: float
@@ -49,33 +52,15 @@ class Figures:
         )
 
 
-@dataclass(frozen=True)
-class Enrolment:
-    """What it cost to give a service the whole fleet: seconds on the clock, and of CPU time."""
-
-    seconds: float
-    cpu_seconds: float
-
-
 @dataclass
 class Upkeep:
-    """What a service costs beside its requests. Memory is proportional set size, in bytes.
+    """What a service costs beside its requests. Memory is proportional set size, in bytes."""
 
-    `enrolment` is None if the service started from a database that an earlier run had filled.
-    """
-
-    enrolment: Enrolment | None
-    cold_start_seconds: float
+    cold_start_seconds: float = 0.0
     idle_bytes: int = 0
     idle_cpu_ms_per_second: float = 0.0
+    bytes_after_listing: int = 0
     bytes_after: int = 0
-
-
-def enrol(service: Service, requests: list[Request]) -> Enrolment:
-    """Give the fleet to an empty service, in order, one request after the other."""
-    before = service.cpu_seconds()
-    burst = fire(service.job(requests))
-    return Enrolment(burst.seconds, service.cpu_seconds() - before)
 
 
 def cold_start(service: Service, times: int) -> float:
@@ -98,14 +83,20 @@ def watch_idle(service: Service, upkeep: Upkeep) -> None:
 
 def measure(service: Service, workload: Workload, batch: Batch, concurrency: int) -> Figures:
     """Send a batch and read the service's CPU clock around it."""
+    if workload.fresh_process:
+        service.stop()
+        service.start()
+        fire(service.job(batch.measured[:WARM_UP], WARM_UP), tolerant=True)
+        service.wait_until_quiet()
+    for requests in batch.before:
+        fire(service.job(requests))
     if batch.before:
-        fire(service.job(batch.before))
         service.wait_until_quiet()
     with LoadGenerator(service.job(batch.measured, concurrency, workload.follows_next)) as generator:
         before = service.cpu_seconds()
+        began = time.perf_counter()
         burst = generator.fire()
-        if workload.proof:
-            service.wait_until_quiet()
+        ended = max(began + burst.seconds, service.wait_until_quiet()) if workload.goes_on else began + burst.seconds
         cpu = service.cpu_seconds() - before
     if not burst.latencies:
         raise BenchError(f"{service.name}: every request of {workload.name} failed: {burst.first_error}")
@@ -116,7 +107,7 @@ def measure(service: Service, workload: Workload, batch: Batch, concurrency: int
     count = len(batch.measured)
     return Figures(
         cpu_ms=cpu / count * 1000,
-        per_second=len(burst.latencies) / burst.seconds,
+        per_second=len(burst.latencies) / (ended - began),
         p50_ms=burst.percentile(50) * 1000,
         p99_ms=burst.percentile(99) * 1000,
         bytes_each=burst.received_bytes // count,
@@ -131,7 +122,7 @@ def check(service: Service, workload: Workload, proofs: Sequence[Request]) -> No
     """Every request must have had its effect by now, or its CPU time was not all counted."""
     for proof in proofs:
         assert workload.proof is not None
-        answer = service.get(proof.path).json()
+        answer = service.get(proof.path, proof.headers).json()
         shown = {name: answer[name] for name in workload.proof.shows}
         if shown != workload.proof.shows:
             raise BenchError(f"{service.name} was quiet before {workload.name} was done: {proof.path} {shown}")
@@ -139,15 +130,29 @@ def check(service: Service, workload: Workload, proofs: Sequence[Request]) -> No
 
 def differences(services: Sequence[Service], workload: Workload, request: Request) -> list[str]:
     """A note for each service whose answer to a GET differs in kind from that of the first."""
+    if not services:
+        return []
     first, *others = services
-    expected = _shape(first.get(request.path).json())
+    expected = _shape(first.get(request.path, request.headers).json())
     notes = []
     for other in others:
-        found = _shape(other.get(request.path).json())
+        found = _shape(other.get(request.path, request.headers).json())
         if found != expected:
             lacks, adds = ", ".join(sorted(expected - found)), ", ".join(sorted(found - expected))
-            notes.append(f"{workload.name}: of what {first.name} answers {other.name} lacks {lacks}; it adds {adds}")
+            notes.append(
+                f"{workload.name}: of what {first.name} answers {other.name} lacks {lacks or 'nothing'};"
+                f" it adds {adds or 'nothing'}"
+            )
     return notes
+
+
+def rows_of(service: Service, workload: Workload, request: Request) -> int:
+    """How many items one request of a workload answers with; 0 if it is no list."""
+    if not workload.lists_nodes:
+        return 0
+    burst = fire(service.job([request], follows_next=workload.follows_next), keeps_bodies=True)
+    lists = [value for page in burst.bodies for value in json.loads(page).values() if isinstance(value, list)]
+    return sum(map(len, lists))
 
 
 def _shape(document: dict[str, object]) -> set[str]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bench import BenchError
 
+TITLES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
 PACKAGES = Path("/usr/lib/postgresql")
 READY_SECONDS = 30
 STOP_SECONDS = 30

@@ -29,8 +29,10 @@ HOLDFAST_BIN = ROOT / ".venv" / "bin"
 IRONIC_VENV = SCRATCH / "ironic-venv"
 IRONIC_REQUIREMENTS = "ironic==39.* psycopg[binary]"
 
-# One process with everything in it, as Ironic's guide for standalone use has it. The periodic
-# power sync is off, in Ironic's favour: it would add to whatever is being measured.
+# What differs from the defaults, in both: no periodic power sync, which would add to whatever is being measured;
+# no cleaning, which would hide the deploys behind it; and ramdisks may call in every state, so that any node will do.
+# In Ironic that also takes `fast_track`: without it, it throws away what a ramdisk says that nothing waits for.
+# Ironic runs as one process with everything in it, as its guide for standalone use has it.
 IRONIC_CONF = """\
 [DEFAULT]
 host = bench
@@ -40,7 +42,7 @@ enabled_hardware_types = fake-hardware
 enabled_bios_interfaces = fake
 enabled_boot_interfaces = fake
 enabled_console_interfaces = fake
-enabled_deploy_interfaces = fake
+enabled_deploy_interfaces = fake, direct
 enabled_firmware_interfaces = fake
 enabled_inspect_interfaces = fake
 enabled_management_interfaces = fake
@@ -54,21 +56,36 @@ enabled_vendor_interfaces = fake
 [api]
 host_ip = 127.0.0.1
 port = {port}
+restrict_lookup = false
 
 [conductor]
 sync_power_state_interval = 0
+automated_clean = false
+
+[deploy]
+fast_track = true
 
 [database]
 connection = {connection}
 """
 
+HOLDFAST_ENVIRONMENT = {
+    "HOLDFAST_API__RESTRICT_LOOKUP": "false",
+    "HOLDFAST_CONDUCTOR__SYNC_POWER_STATE_INTERVAL": "0",
+    "HOLDFAST_CONDUCTOR__AUTOMATED_CLEAN": "false",
+}
+
 VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
 MAXIMUM_HEADER = "X-OpenStack-Ironic-API-Maximum-Version"
+# The versions with which ironic-python-agent calls.
+RAMDISK_LOOKUP = {VERSION_HEADER: "1.62"}
+RAMDISK_HEARTBEAT = {VERSION_HEADER: "1.68"}
 FIRST_REQUEST = "/v1/nodes?limit=1"
 START_SECONDS = 60
 STOP_SECONDS = 15
+SAMPLE_SECONDS = 0.05
+BUSY_SHARE = 0.05
 QUIET_SECONDS = 0.3
-QUIET_CPU_SECONDS = 0.01
 SETTLE_SECONDS = 60
 
 
@@ -76,8 +93,7 @@ SETTLE_SECONDS = 60
 class Settings:
     """How to run one service.
 
-    `ready_path`, below the host, answers 200 once it can take work. `keeps_fleet_in` is the file
-    that holds all its data, if it has one and is slow to fill.
+    `ready_path`, below the host, answers 200 once it can take work.
     """
 
     name: str
@@ -87,8 +103,8 @@ class Settings:
     port: int
     root: str
     ready_path: str
+    database_url: str
     environment: Mapping[str, str] = field(default_factory=dict)
-    keeps_fleet_in: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -151,9 +167,13 @@ class Service:
         self._process.wait()
         self._process = None
 
-    def get(self, path: str) -> Answer:
+    def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         """GET below the root of the API."""
-        return self._get(self.settings.root + path)
+        return self._get(self.settings.root + path, headers)
+
+    def get_beside(self, path: str) -> Answer:
+        """GET below the host, beside the API."""
+        return self._get(path)
 
     def job(self, requests: list[Request], concurrency: int = 1, follows_next: bool = False) -> Job:
         """A job for the load generator, addressed to this service."""
@@ -173,14 +193,22 @@ class Service:
     def resident_bytes(self) -> int:
         return process_tree.resident_bytes(self._pid)
 
-    def wait_until_quiet(self) -> None:
-        """Wait until it uses almost no CPU: nothing that it was asked to do is left to do."""
+    def wait_until_quiet(self) -> float:
+        """Wait until it uses almost no CPU: nothing that it was asked to do is left to do.
+
+        Returns when it was last busy, by `time.perf_counter`.
+        """
         deadline = time.monotonic() + SETTLE_SECONDS
+        busy_until = last = time.perf_counter()
+        before = self.cpu_seconds()
         while time.monotonic() < deadline:
-            before = self.cpu_seconds()
-            time.sleep(QUIET_SECONDS)
-            if self.cpu_seconds() - before < QUIET_CPU_SECONDS:
-                return
+            time.sleep(SAMPLE_SECONDS)
+            now, cpu = time.perf_counter(), self.cpu_seconds()
+            if cpu - before > BUSY_SHARE * (now - last):
+                busy_until = now
+            before, last = cpu, now
+            if now - busy_until > QUIET_SECONDS:
+                return busy_until
         raise BenchError(f"{self.name} is still busy {SETTLE_SECONDS} s after its last request")
 
     @property
@@ -202,10 +230,10 @@ class Service:
                 raise BenchError(f"{self.name} does not answer {path}; its log is {self._log_path}")
             time.sleep(0.01)
 
-    def _get(self, path: str) -> Answer:
+    def _get(self, path: str, more: Mapping[str, str] | None = None) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=60)
         with contextlib.closing(connection):
-            connection.request("GET", path, headers={"Accept": "application/json", **self.headers})
+            connection.request("GET", path, headers={"Accept": "application/json", **self.headers, **(more or {})})
             answer = connection.getresponse()
             headers = {name.lower(): value for name, value in answer.getheaders()}
             return Answer(answer.status, headers, answer.read())
@@ -216,9 +244,9 @@ def ironic(directory: Path, connection: str | None) -> Settings:
     install_ironic()
     directory.mkdir(parents=True)
     port = free_port()
-    file = None if connection else directory / "ironic.sqlite"
+    url = connection or f"sqlite:///{directory / 'ironic.sqlite'}"
     configuration = directory / "ironic.conf"
-    configuration.write_text(IRONIC_CONF.format(port=port, connection=connection or f"sqlite:///{file}"))
+    configuration.write_text(IRONIC_CONF.format(port=port, connection=url))
     arguments = ["--config-file", str(configuration)]
     run([IRONIC_VENV / "bin" / "ironic-dbsync", *arguments, "create_schema"])
     return Settings(
@@ -229,7 +257,7 @@ def ironic(directory: Path, connection: str | None) -> Settings:
         port=port,
         root="",
         ready_path="/v1/drivers/fake-hardware",
-        keeps_fleet_in=file,
+        database_url=url,
     )
 
 
@@ -257,7 +285,8 @@ def holdfast(directory: Path, connection: str | None) -> Settings:
         port=port,
         root="/baremetal",
         ready_path="/readyz",
-        environment={"HOLDFAST_DATABASE__CONNECTION": connection} if connection else {},
+        database_url=connection or f"sqlite:///{directory / 'holdfast.sqlite'}",
+        environment=HOLDFAST_ENVIRONMENT | ({"HOLDFAST_DATABASE__CONNECTION": connection} if connection else {}),
     )
 
 

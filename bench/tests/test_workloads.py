@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import pytest
 
@@ -11,13 +12,13 @@ from bench import fleet
 from bench.measure import Figures
 from bench.workloads import WORKLOADS, Workload, render
 
-NODES = [fleet.node_uuid(n) for n in range(3)]
+NODES = 3
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
 def test_every_workload_renders_to_requests_without_gaps(workload: Workload) -> None:
     batch = render(workload, 3, NODES, itertools.count(1))
-    requests = [*batch.measured, *batch.before, *batch.after, *batch.proofs]
+    requests = [*batch.measured, *itertools.chain(*batch.before), *batch.after, *batch.proofs]
     assert len(batch.measured) == 3
     for request in requests:
         assert "$" not in request.path + (request.body or "")
@@ -37,7 +38,7 @@ def test_workload_names_are_unique() -> None:
 
 
 def test_the_fleet_has_no_address_or_id_twice() -> None:
-    bodies = [r.body or "" for n in range(300) for r in fleet.enrolment(n, 46) if r.method == "POST"]
+    bodies = [r.body or "" for n in range(300) for r in fleet.enrolment(n) if r.method == "POST"]
     documents = [json.loads(body) for body in bodies]
     for key in ("uuid", "address", "connector_id", "volume_id"):
         values = [document[key] for document in documents if key in document]
@@ -45,9 +46,19 @@ def test_the_fleet_has_no_address_or_id_twice() -> None:
         assert len(set(values)) == len(values)
 
 
-@pytest.mark.parametrize(("minor", "requests"), [(46, 6), (37, 6), (36, 5), (31, 3)])
-def test_only_what_the_api_version_knows_is_enrolled(minor: int, requests: int) -> None:
-    assert len(fleet.enrolment(7, minor)) == requests
+def test_a_node_has_five_traits_two_ports_two_connectors_and_a_target() -> None:
+    paths = [request.path.rpartition("/")[2] for request in fleet.enrolment(7)]
+    assert paths == ["nodes", "ports", "ports", "traits", "connectors", "connectors", "targets"]
+    assert len(set(fleet.traits(7))) == 5
+
+
+def test_nodes_in_the_same_place_of_two_racks_differ_in_the_listed_texts_only() -> None:
+    one, other = 7, 7 + 3 * fleet.RACK
+    pairs = dict(zip(fleet.texts(one), fleet.texts(other), strict=True))
+    pattern = re.compile("|".join(sorted(map(re.escape, pairs), key=len, reverse=True)))
+    for first, second in zip(fleet.enrolment(one), fleet.enrolment(other), strict=True):
+        for here, there in ((first.path, second.path), (first.body or "", second.body or "")):
+            assert pattern.sub(lambda found: pairs[found[0]], here) == there
 
 
 def test_the_best_of_each_figure_counts_and_failures_add_up() -> None:
