@@ -241,7 +241,19 @@ _AGENT = [
         help="Directories from which images given as file:// are taken. Empty: no such images.",
     ),
     cfg.IntOpt("image_check_timeout", default=30, min=1, help="Seconds to wait for the first bytes of an image."),
-    cfg.IntOpt("script_timeout", default=600, min=0, help="Seconds from power on to the boot script; 0: any."),
+    cfg.IntOpt(
+        "dhcp_timeout",
+        default=0,
+        min=0,
+        help="Seconds from power on to the lease of an address, where dnsmasq reports leases "
+        "(`holdfast dhcp --lease-script`); 0: any.",
+    ),
+    cfg.IntOpt(
+        "script_timeout",
+        default=600,
+        min=0,
+        help="Seconds from that lease, or from power on where nobody reports it, to the boot script; 0: any.",
+    ),
     cfg.IntOpt("lookup_timeout", default=1200, min=0, help="Seconds from power on to the ramdisk's lookup; 0: any."),
     cfg.IntOpt("first_heartbeat_timeout", default=300, min=0, help="Seconds from there to its heartbeat; 0: any."),
     cfg.IntOpt("image_timeout", default=7200, min=0, help="Seconds an image may take to be written; 0: any."),

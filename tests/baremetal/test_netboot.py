@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
+from holdfast.db.tables import nodes
 from tests.application import Answer, Application
 from tests.volumes import PROPERTIES, SECRET, ask, bootable, give, mac, power
 
@@ -137,3 +140,67 @@ class TestReports:
         node = bootable(api.send, "external")
         assert fetch(api, f"{SCRIPT}/failed?failure=hook-410d613c").status == 404
         assert api.send("GET", f"/v1/nodes/{node}")["last_error"] is None
+
+
+class TestLeases:
+    """A DHCP server tells what it has lent. Anybody nearby could: it sets one mark, and says nothing."""
+
+    def booting(self, api: Application, **marks: str) -> str:
+        """A node whose machine was switched on for a ramdisk."""
+        (node,) = api.enrol(state="manageable", driver_info={"fake_wait": ["clean"]})
+        api.send("POST", "/v1/ports", {"node_uuid": node, "address": mac(1)})
+        ask(api.send, node, "provide")
+        api.settle(node, "clean wait")
+        self.mark(api, node, power_on="2026-01-01T00:00:00+00:00", **marks)
+        return node
+
+    def mark(self, api: Application, node: str, **marks: str) -> None:
+        with api.services.db.write() as connection:
+            connection.execute(
+                update(nodes)
+                .where(nodes.c.uuid == node)
+                .values(driver_internal_info=json.dumps({"boot_progress": marks} if marks else {}))
+            )
+
+    def tell(self, api: Application, address: str = mac(1), remote: str = "127.0.0.1") -> tuple[int, bytes]:
+        answer = api.call("POST", f"/boot/dhcp/{address}", REMOTE_ADDR=remote)
+        return answer.status, answer.content
+
+    def progress(self, api: Application, node: str) -> list[str]:
+        return list(api.send("GET", f"/v1/nodes/{node}")["driver_internal_info"].get("boot_progress", {}))
+
+    def test_a_lease_is_a_mark_of_the_boot(self, api: Application) -> None:
+        node = self.booting(api)
+        assert self.tell(api) == (204, b"")
+        assert self.progress(api, node) == ["power_on", "dhcp"]
+
+    def test_a_renewal_changes_nothing(self, api: Application) -> None:
+        node = self.booting(api, dhcp="2026-01-01T00:00:01+00:00")
+        self.tell(api)
+        shown = api.send("GET", f"/v1/nodes/{node}")["driver_internal_info"]["boot_progress"]
+        assert shown["dhcp"] == "2026-01-01T00:00:01+00:00"
+
+    def test_only_for_a_machine_that_was_not_heard_of_since_it_was_switched_on(self, api: Application) -> None:
+        node = self.booting(api)
+        cases = ({}, {"power_on": "x", "script_fetched": "y"}, {"power_on": "x", "powered_off": "y"})
+        for marks in cases:
+            self.mark(api, node, **marks)
+            self.tell(api)
+            assert self.progress(api, node) == list(marks)
+
+    def test_only_while_a_ramdisk_is_expected(self, api: Application) -> None:
+        node = self.booting(api)
+        with api.services.db.write() as connection:
+            connection.execute(update(nodes).where(nodes.c.uuid == node).values(provision_state="active"))
+        self.tell(api)
+        assert self.progress(api, node) == ["power_on"]
+
+    def test_only_from_an_allowed_network(self, api: Application) -> None:
+        node = self.booting(api)
+        self.tell(api, remote="10.0.0.1")
+        assert self.progress(api, node) == ["power_on"]
+
+    def test_nobody_learns_which_cards_there_are(self, api: Application) -> None:
+        self.booting(api)
+        told = {self.tell(api, address) for address in (mac(1), mac(1), mac(2), "x", "06-01:23:45:67:89:ab", "%0A")}
+        assert told | {self.tell(api, remote="10.0.0.1")} == {(204, b"")}

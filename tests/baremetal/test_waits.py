@@ -133,7 +133,8 @@ def test_a_second_lookup_is_one_read(api: Application) -> None:
 @pytest.mark.parametrize(
     ("since", "marks", "words"),
     [
-        ("power_on", {"ipxe": {}}, "did not fetch its boot script within 600 seconds"),
+        ("power_on", {"ipxe": {}}, "was switched on, but did not fetch its boot script within 600 seconds"),
+        ("dhcp", {"ipxe": {}}, "was lent an address by DHCP, but did not fetch its boot script within 600 seconds"),
         ("power_on", {}, "no ramdisk looked its node up within 1200 seconds"),
         ("lookup", {}, "sent no heartbeat within 300 seconds"),
         ("image_started", {}, "did not finish writing the image within 7200 seconds"),
@@ -141,7 +142,7 @@ def test_a_second_lookup_is_one_read(api: Application) -> None:
 )
 def test_a_boot_that_gets_stuck_says_where(api: Application, since: str, marks: dict[str, Any], words: str) -> None:
     node = waiting(api, "deploy")
-    order = ("power_on", "script_fetched", "lookup", "heartbeat", "image_started")
+    order = ("power_on", "dhcp", "script_fetched", "lookup", "heartbeat", "image_started")
     reached = order[: order.index(since) + 1]
     info = {**marks, "boot_progress": {mark: ago(100) for mark in reached} | {since: ago(10_000)}}
     values = {"driver_internal_info": json.dumps(info), "provision_updated_at": ago(0)}
@@ -149,6 +150,26 @@ def test_a_boot_that_gets_stuck_says_where(api: Application, since: str, marks: 
         connection.execute(update(nodes).where(nodes.c.uuid == node).values(values))
     upkeep.end_overdue_waits(api.services)
     assert words in api.settle(node, "deploy failed")["last_error"]
+
+
+def test_a_machine_without_an_address_fails_sooner_where_leases_are_reported(api: Application) -> None:
+    node = waiting(api, "deploy")
+    api.services.conf.set_override("dhcp_timeout", 60, group="agent")
+    api.services.conf.set_override("script_timeout", 70, group="agent")  # from the lease on
+
+    def look_at(**marks: str) -> dict[str, Any]:
+        info = {"ipxe": {}, "boot_progress": {"power_on": ago(100), **marks}}
+        with api.services.db.write() as connection:
+            connection.execute(update(nodes).where(nodes.c.uuid == node).values(driver_internal_info=json.dumps(info)))
+        upkeep.end_overdue_waits(api.services)
+        return api.settle(node)
+
+    # Whoever comes further has got an address, reported or not.
+    for mark in ("dhcp", "script_fetched", "lookup"):
+        assert look_at(**{mark: ago(50)})["provision_state"] == "wait call-back"
+    failed = look_at()
+    assert failed["provision_state"] == "deploy failed"
+    assert "was lent no address by DHCP within 60 seconds" in failed["last_error"]
 
 
 def test_a_boot_within_its_times_goes_on(api: Application) -> None:

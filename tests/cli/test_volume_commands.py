@@ -59,6 +59,25 @@ class TestDhcp:
         assert "dhcp-boot=tag:!ipxe,tag:efi64,ipxe.efi" in lines
         assert "dhcp-boot=tag:!ipxe,tag:bios,undionly.kpxe" in lines
 
+    def test_leases_are_reported_by_a_script_of_its_own(self, service: Service, tmp_path: Path) -> None:
+        script = tmp_path / "lease"
+        options = ("--interface", "eth1", "--range", "10.9.0.5,10.9.0.9", "--lease-script", str(script))
+        lines = holdfast(service, "dhcp", *options).splitlines()
+        assert {f"dhcp-script={script}", "script-on-renewal"} <= set(lines)
+
+        def leased(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+            return subprocess.run([script, *words], capture_output=True, text=True, timeout=60, env=environment)
+
+        assert leased("add", mac(1), "10.9.0.7").returncode == 0
+        script.write_text(script.read_text().replace(service.url, "http://127.0.0.1:9"))
+        failed = leased("old", mac(1), "10.9.0.7")
+        assert (failed.returncode, failed.stdout) == (1, "")
+        assert failed.stderr.startswith("Holdfast was not told of a lease: ")
+        # Nothing new is told by these.
+        assert leased("del", mac(1), "10.9.0.7").returncode == 0
+        assert leased("tftp", "4096", "10.9.0.7", "/usr/lib/ipxe/ipxe.efi").returncode == 0
+        assert leased("old", mac(1), "10.9.0.7", DNSMASQ_DATA_MISSING="1").returncode == 0
+
     @pytest.mark.parametrize(
         ("option", "value"),
         [("--range", "10.9.0.5"), ("--range", "10.9.0.9,10.9.0.5"), ("--interface", "a\nb"), ("--ipv6-prefix", "x")],

@@ -44,7 +44,10 @@ exec qemu-system-x86_64 -machine pc,accel=tcg,graphics=off -smp 2 -m 1024 -displ
 """
 
 # The marks of a deploy, in their order.
-PROGRESS = ["power_on", "script_fetched", "lookup", "heartbeat", "image_started", "image_written", "powered_off"]
+PROGRESS = [
+    *("power_on", "dhcp", "script_fetched", "lookup", "heartbeat"),
+    *("image_started", "image_written", "powered_off", "rebooted"),
+]
 
 
 @dataclass
@@ -78,7 +81,7 @@ class Site:
         return f"-- the machine's console\n{self.said()[-6000:]}\n-- the service\n{log[-4000:]}"
 
     @contextmanager
-    def serving(self) -> Iterator[Service]:
+    def serving(self, **settings: str) -> Iterator[Service]:
         with serving(
             self.directory / "state",
             port=self.port,
@@ -92,6 +95,7 @@ class Site:
             boot__kernel_append_params="console=ttyS0",
             conductor__heartbeat_timeout="3",
             conductor__heartbeat_interval="1",
+            **settings,
         ) as service:
             yield service
 
@@ -130,10 +134,11 @@ class Site:
         return shown
 
     def dhcp(self, service: Service) -> str:
-        """What the command prints."""
+        """What the command prints; leases are reported."""
         options = ["--interface", "br0", "--range", "10.77.0.100,10.77.0.150", "--ipv6-prefix", PREFIX, "--known-only"]
         where = ["--url", service.url, "--boot-url", f"http://{GATEWAY}:{self.ramdisk_port}"]
-        return netlab.run(sys.executable, "-m", "holdfast", "dhcp", *options, *where)
+        report = ["--lease-script", self.directory / "lease"]
+        return netlab.run(sys.executable, "-m", "holdfast", "dhcp", *options, *where, *report)
 
 
 @pytest.fixture
@@ -218,3 +223,21 @@ def test_a_machine_is_inspected_and_cleaned_by_its_ramdisk(site: Site) -> None:
         site.ask(service, node, "provide", "available")  # cleans
     with site.disk.open("rb") as disk:
         assert disk.read(512) == bytes(512)  # no partition is left
+
+
+def test_a_boot_that_gets_stuck_on_its_way_to_the_script_says_where(site: Site) -> None:
+    _content, instance_info = image(site.directory)
+    with site.serving(agent__dhcp_timeout="5", conductor__check_provision_state_interval="1") as service:
+        node = site.enrolled(service, automated_clean=False, instance_info=instance_info)
+        site.ask(service, node, "provide", "available")
+        failed = site.ask(service, node, "active", "deploy failed")  # there is no DHCP server
+        assert "was lent no address by DHCP within 5 seconds" in failed["last_error"]
+        assert list(failed["driver_internal_info"]["boot_progress"]) == ["power_on", "powered_off"]
+    limits = {"agent__dhcp_timeout": str(PATIENCE), "agent__script_timeout": "5"}
+    with site.serving(conductor__check_provision_state_interval="1", **limits) as service:
+        astray = site.dhcp(service).replace("/boot/boot.ipxe", "/boot/nothing.ipxe")
+        with netlab.dnsmasq(site.directory, astray):
+            failed = site.ask(service, node, "active", "deploy failed")
+        words = "was lent an address by DHCP, but did not fetch its boot script within 5 seconds"
+        assert words in failed["last_error"], site.story()
+        assert list(failed["driver_internal_info"]["boot_progress"]) == ["power_on", "dhcp", "powered_off"]

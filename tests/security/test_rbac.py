@@ -198,6 +198,7 @@ PUBLIC = {
     "GET /boot/boot.ipxe",
     "GET /boot/ipxe/{mac}",
     "GET /boot/ipxe/{mac}/failed",
+    "POST /boot/dhcp/{mac}",
     "GET /",
     "GET /healthz",
     "GET /readyz",

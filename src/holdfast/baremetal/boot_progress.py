@@ -1,7 +1,7 @@
 """How far the boot of a node's ramdisk has come, as marks with times in `driver_internal_info`, and how long
 each stretch of it may take.
 
-    "boot_progress": {"power_on": …, "script_fetched": …, "lookup": …, "heartbeat": …, "image_started": …, …}
+    "boot_progress": {"power_on": …, "dhcp": …, "script_fetched": …, "lookup": …, "heartbeat": …, …}
 
 A stretch that takes too long fails the wait with a text of its own: which stretch it was says where to
 look. What the ramdisk said of itself (its address, certificate, token) is forgotten when the machine is
@@ -21,12 +21,17 @@ from holdfast.db.engine import now
 KEY = "boot_progress"
 
 POWER_ON = "power_on"
+DHCP = "dhcp"
 SCRIPT_FETCHED = "script_fetched"
 LOOKUP = "lookup"
 HEARTBEAT = "heartbeat"
 IMAGE_STARTED = "image_started"
 IMAGE_WRITTEN = "image_written"
 POWERED_OFF = "powered_off"
+REBOOTED = "rebooted"
+
+# Marks of machines that boot by iPXE, and only of those. Lost reports are made up for by later marks.
+ON_THE_WAY = (DHCP, SCRIPT_FETCHED)
 
 # What a ramdisk said of itself, or was told: true for one boot only.
 AGENT_MARKS = frozenset(
@@ -49,15 +54,32 @@ class Stretch(NamedTuple):
     until: str
     option: str
     text: str
+    # Only where nobody reports leases: the clock of the script starts at the lease otherwise.
+    without_leases: bool = False
 
 
 STRETCHES = (
+    Stretch(
+        POWER_ON,
+        DHCP,
+        "dhcp_timeout",
+        "The machine was switched on, but was lent no address by DHCP within {seconds} seconds. "
+        "Look at its boot order, its cabling, and the log of dnsmasq.",
+    ),
+    Stretch(
+        DHCP,
+        SCRIPT_FETCHED,
+        "script_timeout",
+        "The machine was lent an address by DHCP, but did not fetch its boot script within {seconds} seconds. "
+        "Look at its console, at the file name it is told by DHCP, and whether it reaches this service.",
+    ),
     Stretch(
         POWER_ON,
         SCRIPT_FETCHED,
         "script_timeout",
         "The machine was switched on, but did not fetch its boot script within {seconds} seconds. "
         "Look at its boot order, its cabling, and the DHCP server of the provisioning network.",
+        without_leases=True,
     ),
     Stretch(
         POWER_ON,
@@ -106,6 +128,15 @@ def reached(info: Mapping[str, Any], mark: str) -> dict[str, Any]:
     return {**info, KEY: {**marks, mark: now()}}
 
 
+def has_reached(info: Mapping[str, Any], mark: str) -> bool:
+    return mark in (info.get(KEY) or {})
+
+
+def awaits_dhcp(info: Mapping[str, Any]) -> bool:
+    """Whether the machine was switched on for a ramdisk, and nothing was heard of it since."""
+    return set(info.get(KEY) or {}) == {POWER_ON}
+
+
 def overdue(conf: cfg.ConfigOpts, info: Mapping[str, Any]) -> str | None:
     """Why the boot counts as failed; None while every stretch is within its time."""
     if not is_under_way(info):
@@ -115,8 +146,9 @@ def overdue(conf: cfg.ConfigOpts, info: Mapping[str, Any]) -> str | None:
         seconds = conf.agent[stretch.option]
         if not seconds or stretch.since not in marks or stretch.until in marks:
             continue
-        # Only machines that boot by iPXE fetch a script from us, and a later mark says that they did.
-        if stretch.until == SCRIPT_FETCHED and ("ipxe" not in info or LOOKUP in marks):
+        if stretch.without_leases and (DHCP in marks or conf.agent.dhcp_timeout):
+            continue
+        if stretch.until in ON_THE_WAY and ("ipxe" not in info or SCRIPT_FETCHED in marks or LOOKUP in marks):
             continue
         begun_at = datetime.fromisoformat(marks[stretch.since])
         if (datetime.now(UTC) - begun_at).total_seconds() > seconds:

@@ -1,5 +1,5 @@
 """What machines that boot over the network may ask without credentials: their script, and to say that it
-failed.
+failed; and what a DHCP server may tell of them.
 
 A script of a machine that boots from a volume holds that volume's CHAP secret: firmware has no place
 for a login of its own. So a script is given only
@@ -67,6 +67,34 @@ def report(services: Services, mac: str, remote: str, failure: str) -> None:
     with services.db.write() as connection:
         row = nodes.find(connection, uuid, lock=True)
         _write(connection, row, {"reason": reason, "at": now()}, f"The machine could not boot. {reason}")
+
+
+def note_lease(services: Services, mac: str, remote: str) -> None:
+    """Marks that the machine with that MAC address was lent an address, if it is about to boot a ramdisk. A hint that
+    anybody nearby could give: it sets this mark, once, and the caller does not learn whether it did."""
+    if not _allowed(services.conf, remote):
+        LOG.warning("A lease was reported from %s, which is not in [boot] allowed_networks", remote)
+        return
+    try:
+        address = _mac(mac)
+    except errors.NotFound:  # a card of another kind, say
+        return
+    table, ports = tables.nodes, tables.ports
+    statement = (
+        select(table.c.uuid, table.c.driver_internal_info)
+        .join_from(table, ports)
+        .where(ports.c.address == address, ports.c.pxe_enabled.is_(True), table.c.provision_state.in_(states.LOOKUP))
+    )
+    with services.db.read() as connection:
+        found = connection.execute(statement).first()
+    if found is None or not boot_progress.awaits_dhcp(msgspec.json.decode(found.driver_internal_info)):
+        return
+    with services.db.write() as connection:
+        row = nodes.find(connection, found.uuid, lock=True)
+        info = msgspec.json.decode(row.driver_internal_info)
+        if boot_progress.awaits_dhcp(info):
+            marked = msgspec.json.encode(boot_progress.reached(info, boot_progress.DHCP)).decode()
+            connection.execute(update(table).where(table.c.id == row.id).values(driver_internal_info=marked))
 
 
 def check_networks(conf: cfg.ConfigOpts) -> list[ipaddress.IPv4Network | ipaddress.IPv6Network]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import ipaddress
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from holdfast import errors
@@ -19,6 +21,21 @@ ARCHITECTURES = (
     (9, "efi64", "ipxe.efi"),
     (11, "arm64", "ipxe-arm64.efi"),
 )
+
+
+# What dnsmasq runs for each lease; see `--dhcp-script` in its manual. When it starts it runs it for the leases
+# it has on file, without what the machines said: those are no news.
+LEASE_SCRIPT = """#!{python} -I
+# Written by `holdfast dhcp`: tells Holdfast which machines were lent an address.
+import os, sys, urllib.request
+
+if sys.argv[1] in ("add", "old") and "DNSMASQ_DATA_MISSING" not in os.environ:
+    report = urllib.request.Request({url!r} + "/boot/dhcp/" + sys.argv[2], method="POST")
+    try:
+        urllib.request.build_opener(urllib.request.ProxyHandler({{}})).open(report, timeout=5)
+    except OSError as error:
+        sys.exit("Holdfast was not told of a lease: %s" % error)
+"""
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,12 @@ def add_parser(commands: Any) -> None:
         metavar="PREFIX",
         help="announce this prefix, as fd00:77::/64: iPXE waits for a router that never speaks, otherwise",
     )
+    parser.add_argument(
+        "--lease-script",
+        metavar="FILE",
+        type=Path,
+        help="write a script to this file with which dnsmasq tells Holdfast when a machine has got its address",
+    )
     parser.add_argument("--known-only", action="store_true", help="answer to the nodes' machines and nobody else")
     parser.set_defaults(run=run)
 
@@ -66,7 +89,11 @@ def run(options: argparse.Namespace) -> int:
         service.listed(options, "ports", detail="true"),
         service.listed(options, "volume/connectors", detail="true"),
     )
-    print(configuration(options, cards), end="")
+    printed = configuration(options, cards)
+    if options.lease_script:
+        options.lease_script.write_text(LEASE_SCRIPT.format(python=sys.executable, url=_boot_url(options)))
+        options.lease_script.chmod(0o755)
+    print(printed, end="")
     return 0
 
 
@@ -92,7 +119,6 @@ def find_cards(
 def configuration(options: argparse.Namespace, cards: Sequence[Card]) -> str:
     """The file. Every value comes from options, or was checked by the API."""
     first, last = _range(options.range)
-    url = (options.boot_url or options.url).rstrip("/")
     lines = [
         "# Printed by `holdfast dhcp`. dnsmasq --conf-file=THIS",
         "port=0",
@@ -107,12 +133,15 @@ def configuration(options: argparse.Namespace, cards: Sequence[Card]) -> str:
         "# A machine that already runs iPXE says so with option 175 and fetches its script.",
         "dhcp-match=set:ipxe,175",
         *[f"dhcp-match=set:{tag},option:client-arch,{number}" for number, tag, _file in ARCHITECTURES],
-        f"dhcp-boot=tag:ipxe,{_plain(url, '--boot-url')}/boot/boot.ipxe",
+        f"dhcp-boot=tag:ipxe,{_boot_url(options)}/boot/boot.ipxe",
     ]
     if options.tftp_root:
         lines += ["enable-tftp", f"tftp-root={_plain(options.tftp_root, '--tftp-root')}"]
         files = {tag: file for _number, tag, file in ARCHITECTURES}
         lines += [f"dhcp-boot=tag:!ipxe,tag:{tag},{file}" for tag, file in files.items()]
+    if options.lease_script:
+        script = _plain(str(options.lease_script.absolute()), "--lease-script")
+        lines += ["", "# Every lease is reported, renewed ones too.", f"dhcp-script={script}", "script-on-renewal"]
     lines += ["", "# The nodes' cards"]
     lines += [f"dhcp-host={','.join(filter(None, [card.mac, _usable(card, first), 'set:node']))}" for card in cards]
     if options.known_only:
@@ -125,6 +154,10 @@ def _usable(card: Card, first: ipaddress.IPv4Address) -> str | None:
     if card.address is None or ipaddress.ip_address(card.address).version != first.version:
         return None
     return card.address
+
+
+def _boot_url(options: argparse.Namespace) -> str:
+    return _plain((options.boot_url or options.url).rstrip("/"), "--boot-url")
 
 
 def _range(text: str) -> tuple[ipaddress.IPv4Address, ipaddress.IPv4Address]:

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from holdfast import errors
+from holdfast.baremetal.drivers.fake.power import FakePower
+from holdfast.baremetal.task import Task
 from holdfast.sim.agent import Agent, Faults
 from tests.application import Application, running
 from tests.ramdisk import Ramdisk, make_certificate
@@ -93,9 +96,8 @@ def test_a_deploy_writes_the_image_and_boots_it(house: Application, agent: Agent
     assert agent.machine.is_off
     assert settled["power_state"] == "power on"
     info = settled["driver_internal_info"]
-    assert {"power_on", "lookup", "heartbeat", "image_started", "image_written", "powered_off"} <= set(
-        info["boot_progress"]
-    )
+    marks = ["power_on", "lookup", "heartbeat", "image_started", "image_written", "powered_off", "rebooted"]
+    assert list(info["boot_progress"]) == marks
     assert not {"agent_url", "agent_secret_token", "agent_commands_done"} & set(info)
 
 
@@ -365,14 +367,36 @@ def test_a_machine_that_boots_over_the_network_is_told_where_to_ask(house: Appli
     node = netbooted(house, mac, **AGENT, instance_info=instance(house))
     house.send("PUT", f"/v1/nodes/{node}/states/provision", {"target": "active"})
     house.settle(node, "wait call-back")
+    assert house.call("POST", f"/boot/dhcp/{mac}").status == 204
     script = house.call("GET", f"/boot/ipxe/{mac.replace(':', '-')}").content.decode()
     assert "http://images/agent.kernel" in script
     assert "ipa-api-url=http://127.0.0.1:6385/baremetal" in script
     progress = house.send("GET", f"/v1/nodes/{node}")["driver_internal_info"]["boot_progress"]
-    assert list(progress) == ["power_on", "script_fetched"]
+    assert list(progress) == ["power_on", "dhcp", "script_fetched"]
     Ramdisk(house.send, node, agent).boot()
     house.settle(node, "active")
     assert house.call("GET", f"/boot/ipxe/{mac.replace(':', '-')}").status == 404
+
+
+def test_a_machine_that_does_not_start_again_after_its_image_fails_with_those_words(
+    house: Application, agent: Agent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = deploying(house)
+    change = FakePower.set_power_state
+
+    def stays_off(self: FakePower, task: Task, power_state: str, timeout: int | None = None) -> None:
+        if task.node.uuid == node and power_state == "power on":
+            raise errors.DriverFailed("The BMC says no.")
+        change(self, task, power_state, timeout)
+
+    monkeypatch.setattr(FakePower, "set_power_state", stays_off)
+    Ramdisk(house.send, node, agent).boot()
+    failed = house.settle(node, "deploy failed")
+    assert (
+        "The image was written, but the machine could not be started from it. The BMC says no."
+        in (failed["last_error"])
+    )
+    assert "rebooted" not in failed["driver_internal_info"]["boot_progress"]
 
 
 def test_an_instance_may_itself_be_a_ramdisk(house: Application) -> None:

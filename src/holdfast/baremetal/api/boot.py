@@ -27,6 +27,11 @@ def failed(request: Request) -> Reply:
     return _plain("noted\n")
 
 
+def leased(request: Request) -> Reply:
+    netboot.note_lease(request.services, request.path["mac"], request.remote)
+    return Reply(204)
+
+
 def _plain(content: str) -> Reply:
     return Reply(content=content.encode("ascii"), content_type=TEXT, headers=UNSTORED)
 
@@ -42,6 +47,14 @@ ROUTES = [
         "A machine tells that it could not boot. iPXE can only GET.",
         query=[Param("failure", text(32))],
         produces=TEXT,
+    ),
+    Route(
+        "POST",
+        "/dhcp/{mac}",
+        limited(leased),
+        None,
+        "A DHCP server tells that it has lent this network card an address.",
+        success=204,
     ),
 ]
 

@@ -14,10 +14,12 @@ from typing import Any
 
 from sqlalchemy import Connection, Row
 
-from holdfast.baremetal import instances, node_steps, nodes, provision, states
+from holdfast import errors
+from holdfast.baremetal import boot_progress, instances, node_steps, nodes, provision, states
 from holdfast.baremetal.drivers.storage import volumes
 from holdfast.baremetal.flows import node_work
 from holdfast.baremetal.flows.node_work import NodeParams, abandon, ending, fail, node_of, power
+from holdfast.baremetal.task import Task
 from holdfast.flows.flow import NOTHING, Flow, Next, Step, Work
 
 
@@ -98,8 +100,20 @@ def boot_instance(work: Work, params: NodeParams) -> None:
         services.drivers.boot(task).prepare_instance(task)
     # What it boots is on record before it is switched on: it may ask at once.
     with nodes.working(services, params.node, work.generation) as task:
-        power(work, task, states.POWER_ON)
+        _start_instance(work, task)
     node_steps.forget(services, params.node, "deploy", work.generation)
+
+
+def _start_instance(work: Work, task: Task) -> None:
+    try:
+        power(work, task, states.POWER_ON)
+    except errors.DriverFailed as error:
+        if not boot_progress.has_reached(task.node.driver_internal_info, boot_progress.IMAGE_WRITTEN):
+            raise
+        raise errors.DriverFailed(
+            f"The image was written, but the machine could not be started from it. {error.public}"
+        ) from error
+    task.node.driver_internal_info = boot_progress.reached(task.node.driver_internal_info, boot_progress.REBOOTED)
 
 
 def unboot_instance(work: Work, params: NodeParams) -> None:
