@@ -54,17 +54,17 @@ def is_secret(key: str) -> bool:
 
 def mask(document: Any) -> Any:
     """A copy of a decoded JSON document with every secret replaced by six asterisks."""
+    if isinstance(document, str):
+        return mask_text(document)
     if isinstance(document, dict):
         return {
             key: (MASK if value not in (None, "") else value)
-            if is_secret(str(key)) and not isinstance(value, bool)
+            if is_secret(key) and not isinstance(value, bool)
             else mask(value)
             for key, value in document.items()
         }
     if isinstance(document, list):
         return [mask(item) for item in document]
-    if isinstance(document, str):
-        return mask_text(document)
     return document
 
 
@@ -78,8 +78,11 @@ def mask_json(text: str) -> str:
 
 def mask_text(text: str) -> str:
     """Free text (an error, a log line) without `password=…` values and credentials inside URLs."""
+    # Nearly every text has none of it: looking for the words first is several times faster than the patterns.
     if "=" in text or ":" in text:
-        text = _ASSIGNMENT.sub(rf"\1{MASK}", text)
+        lower = text.lower()
+        if "passw" in lower or "secret" in lower or "token" in lower:
+            text = _ASSIGNMENT.sub(rf"\1{MASK}", text)
     if "@" in text:
         text = _CREDENTIALS_IN_URL.sub(rf"\1{MASK}\3", text)
     return text

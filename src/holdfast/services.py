@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import Semaphore
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -24,3 +25,5 @@ class Services:
     policy: Policy
     # Of the endpoints that are open to every ramdisk.
     ramdisk_limit: RateLimit
+    # Making a page of a thousand rows takes tens of megabytes and one core: more at once would not be faster.
+    large_pages: Semaphore = field(default_factory=lambda: Semaphore(4))

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
@@ -52,24 +54,29 @@ _OF_ONE = Prepared(
 )
 
 
-def of_nodes(connection: Connection, ids: Sequence[int]) -> Mapping[int, list[str]]:
-    """The traits of each of these nodes that has any, sorted."""
+def of_node(connection: Connection, node_id: int) -> list[str]:
+    """The node's traits, sorted."""
+    return [trait for (trait,) in _OF_ONE(connection, node_id=node_id)]
+
+
+def shown(connection: Connection, ids: Sequence[int]) -> Mapping[int, str]:
+    """The traits of each of these nodes, sorted, as JSON. Their names need no escaping."""
     if len(ids) == 1:
-        one = [trait for (trait,) in _OF_ONE(connection, node_id=ids[0])]
-        return {ids[0]: one} if one else {}
-    found: dict[int, list[str]] = {}
+        return {ids[0]: _array(of_node(connection, ids[0]))}
+    texts = dict.fromkeys(ids, "[]")
     statement = (
         select(node_traits.c.node_id, node_traits.c.trait)
         .where(node_traits.c.node_id.in_(ids))
         .order_by(node_traits.c.node_id, node_traits.c.trait)
     )
-    for node_id, trait in fetch(connection, statement):
-        found.setdefault(node_id, []).append(trait)
-    return found
+    for node_id, pairs in groupby(fetch(connection, statement), itemgetter(0)):
+        texts[node_id] = _array(trait for _, trait in pairs)
+    return texts
 
 
-def of_node(connection: Connection, node_id: int) -> list[str]:
-    return of_nodes(connection, [node_id]).get(node_id, [])
+def _array(names: Iterable[str]) -> str:
+    joined = '","'.join(names)
+    return f'["{joined}"]' if joined else "[]"
 
 
 def replace(db: Database, node: str, names: Iterable[str]) -> list[str]:

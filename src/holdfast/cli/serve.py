@@ -5,15 +5,19 @@ from __future__ import annotations
 import argparse
 import ctypes
 import fcntl
+import gc
 import logging
 import os
 import signal
 import socket
 import sys
+from collections.abc import Callable
 from multiprocessing import util
 from pathlib import Path
 from typing import Any
 
+from granian.constants import Interfaces
+from granian.server import MPServer, MTServer
 from oslo_config import cfg
 
 from holdfast import __version__, app, config
@@ -26,6 +30,9 @@ from holdfast.db.engine import Database
 from holdfast.web import auth
 from holdfast.web.listener import Listener
 from holdfast.web.policy import Policy
+
+# From malloc.h
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8
 
 CLOUDS = """\
 # For python-openstackclient, python-ironicclient and openstacksdk:
@@ -83,40 +90,80 @@ def run(options: argparse.Namespace) -> int:
 
 def serve(conf: cfg.ConfigOpts) -> None:
     """Answers until it is told to stop; in-flight requests and running steps are allowed to end."""
-    from granian import Granian
-    from granian.constants import Interfaces
-
-    server = Granian(
+    settings = {
+        "address": conf.api.host,
+        "port": conf.api.port,
+        "interface": Interfaces.WSGI,
+        "blocking_threads": conf.api.threads,
+        "websockets": False,
+        "log_enabled": False,
+    }
+    if conf.api.workers == 1:
+        wsgi, stop = _start(conf)
+        try:
+            _Alone("holdfast", **settings).serve(target_loader=lambda: wsgi, wrap_loader=False)
+        finally:
+            stop()
+        return
+    server = MPServer(
         "holdfast",
-        address=conf.api.host,
-        port=conf.api.port,
-        interface=Interfaces.WSGI,
         workers=conf.api.workers,
-        blocking_threads=conf.api.threads,
         respawn_failed_workers=True,
         respawn_interval=0.5,
         workers_kill_timeout=60,
-        websockets=False,
-        log_enabled=False,
+        **settings,
     )
-
+    # What is loaded by now stays: workers share it with this process for as long as no collector walks over it.
+    gc.collect()
+    gc.freeze()
     server.serve(target_loader=lambda: _worker(conf), wrap_loader=False)
+
+
+class _Alone(MTServer):
+    """Granian in this very process: a supervisor with one worker to look after would double the memory."""
+
+    def _check_gil(self) -> None:
+        """Meant for builds where threads share no lock. One worker has nobody to share it with."""
 
 
 def _worker(conf: cfg.ConfigOpts) -> Any:
     """Runs once in each worker process, forked from the one that printed the endpoints."""
     # A killed parent takes its workers along: nobody would stop them otherwise.
     ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
-    wsgi, services, care = app.start(conf)
+    wsgi, stop = _start(conf)
     # Worker processes end without atexit; this is the hook they do honour.
-    util.Finalize(None, app.stop, args=(services, care), exitpriority=10)
+    util.Finalize(None, stop, exitpriority=10)
+    return wsgi
+
+
+def _start(conf: cfg.ConfigOpts) -> tuple[Any, Callable[[], None]]:
+    """A process at work: what answers HTTP, and what ends it in good order."""
+    _spare_memory()
+    wsgi, services, care = app.start(conf)
+    listener = None
     if conf.api.ramdisk_port:
         listener = Listener(
             app.build_ramdisk_wsgi(services), conf.api.ramdisk_host, conf.api.ramdisk_port, conf.api.threads
         )
         listener.start()
-        util.Finalize(None, listener.close, exitpriority=20)
-    return wsgi
+
+    def stop() -> None:
+        if listener is not None:
+            listener.close()
+        app.stop(services, care)
+
+    gc.freeze()
+    # Requests leave no cycles behind: a page of a thousand rows need not be searched for them while it is made.
+    gc.set_threshold(50_000, 20, 100)
+    return wsgi, stop
+
+
+def _spare_memory() -> None:
+    """Has glibc give the memory of large answers back, and not keep some for each of many threads."""
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        for parameter, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, 1 << 18), (M_TRIM_THRESHOLD, 1 << 20)):
+            mallopt(parameter, value)
 
 
 def check_workers(conf: cfg.ConfigOpts) -> None:
@@ -183,6 +230,7 @@ def configure_logging(debug: bool) -> None:
         format="%(asctime)s %(process)d %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
-    for name in ("alembic", "dbos", "sqlalchemy", "_granian", "urllib3", "keystonemiddleware"):
+    for name in ("alembic", "dbos", "sqlalchemy", "urllib3", "keystonemiddleware"):
         logging.getLogger(name).setLevel(logging.WARNING)
+    logging.getLogger("_granian").setLevel(logging.ERROR)  # it warns of running in threads, see `_Alone`
     os.environ.setdefault("DBOS__LOG_LEVEL", "WARNING")

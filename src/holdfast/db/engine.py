@@ -24,7 +24,7 @@ SQLITE_PRAGMAS = (
     "PRAGMA synchronous=FULL",
     "PRAGMA foreign_keys=ON",
     "PRAGMA busy_timeout=30000",
-    "PRAGMA cache_size=-16000",
+    "PRAGMA cache_size=-2000",
 )
 
 

@@ -3,6 +3,7 @@ and its JSON schema. Resource tables, query filters and OpenAPI all use the same
 
 from __future__ import annotations
 
+import json
 import re
 import uuid as uuids
 from collections.abc import Callable, Mapping
@@ -26,14 +27,18 @@ def same(value: Any) -> Any:
     return value
 
 
+# The C function behind `json`: a text as a JSON string, without the encoder around it.
+quote: Callable[[str], str] = json.encoder.encode_basestring
+
+
 @dataclass(frozen=True)
 class Kind:
-    """`check(field, value)` returns what to store or raises; `show(stored)` what goes to the wire;
+    """`check(field, value)` returns what to store or raises; `show(stored)` the JSON text that goes to the wire;
     `load(stored)` the plain value a JSON patch works on."""
 
     check: Check
     schema: Mapping[str, Any]
-    show: Callable[[Any], Any] = same
+    show: Callable[[Any], str] = quote
     load: Callable[[Any], Any] = same
     empty: Any = None  # what removing the field leaves
 
@@ -154,7 +159,7 @@ def strings(check_one: Check, most: int) -> Kind:
         return msgspec.json.encode(list(found)).decode()
 
     schema = {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": most}
-    return Kind(check, schema, show=raw, load=msgspec.json.decode, empty=[])
+    return Kind(check, schema, show=same, load=msgspec.json.decode, empty=[])
 
 
 def _refuse_surrogates(field: str, value: str) -> None:
@@ -164,25 +169,18 @@ def _refuse_surrogates(field: str, value: str) -> None:
         raise errors.InvalidValue(f"{field} must be valid Unicode text.") from None
 
 
-_NOTHING = msgspec.Raw(b"{}")
-
-
-def raw(stored: str) -> msgspec.Raw:
-    return _NOTHING if stored == "{}" else msgspec.Raw(stored.encode())
-
-
-def _masked(stored: str) -> msgspec.Raw:
-    return raw(secrets.mask_json(stored))
+def _truth(stored: Any) -> str:
+    return "true" if stored else "false"
 
 
 UUID = Kind(_check_uuid, {"type": ["string", "null"], "format": "uuid"})
 NAME = Kind(_check_name, {"type": ["string", "null"], "maxLength": 255})
 IDENT = Kind(_check_ident, {"type": "string", "minLength": 1, "maxLength": 255})  # a UUID or a name
 MAC = Kind(_check_mac, {"type": ["string", "null"], "pattern": "^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$"})
-BOOLEAN = Kind(_check_boolean, {"type": ["boolean", "null"]}, show=bool, load=bool, empty=False)
+BOOLEAN = Kind(_check_boolean, {"type": ["boolean", "null"]}, show=_truth, load=bool, empty=False)
 # True, false, or null: whatever the service is configured to do
 OPTIONAL_BOOLEAN = replace(BOOLEAN, load=_load_optional_boolean, empty=None)
-INTEGER = Kind(_check_integer, {"type": "integer"})
+INTEGER = Kind(_check_integer, {"type": "integer"}, show=str)
 TIME = Kind(same, {"type": ["string", "null"], "format": "date-time"})  # type: ignore[arg-type]
-OBJECT = Kind(_check_object, {"type": ["object", "null"]}, show=raw, load=msgspec.json.decode, empty={})
-SECRET_OBJECT = replace(OBJECT, show=_masked)
+OBJECT = Kind(_check_object, {"type": ["object", "null"]}, show=same, load=msgspec.json.decode, empty={})
+SECRET_OBJECT = replace(OBJECT, show=secrets.mask_json)

@@ -7,20 +7,27 @@ A list that knows a faster way to its rows than walking its table gives `page` a
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 from sqlalchemy import Column, ColumnElement, Connection, and_, or_, select, tuple_
 
 from holdfast import errors
 from holdfast.db.engine import fetch
 from holdfast.web import kinds
-from holdfast.web.resources import Filter, Hidden, Plan, Resource, newer
+from holdfast.web.plans import Hidden, Plan
+from holdfast.web.resources import Filter, Resource, newer
 from holdfast.web.routes import Reply, Request
 from holdfast.web.versions import Version
 
+TURN = threading.Semaphore(int(os.environ.get("TURN", "2")))
+# Pages of more rows than this are made a few at a time: see `Services.large_pages`.
+LARGE = 100
 PAGING = ("limit", "marker", "sort_key", "sort_dir", "fields", "detail")
 
 
@@ -66,7 +73,8 @@ def page(
     key = query.get("sort_key") or "id"
     sort = resource.sort_column(key, request.version)
     by_id = sort is resource.table.c.id
-    with request.services.db.read() as connection:
+
+    with TURN, request.services.db.read() as connection:
         statement = plan.select().where(*where, *clauses.values())
         after = None
         if marker := query.get("marker"):
@@ -86,20 +94,30 @@ def page(
         rows = fetch(connection, statement.order_by(*_order(resource, sort, descending)).limit(window.size))
         documents = plan.render(connection, rows[:limit], request.base, hides(request, resource))
         more = also(connection, window) if also is not None else {}
-    document: dict[str, Any] = {resource.key: documents, **more}
+    further = dict(more)
     if len(rows) > limit:
         again = {**query, "limit": str(limit), "marker": rows[limit - 1][1]}
         own = path or (resource.path + ("/detail" if detailed and detail else ""))
-        document["next"] = f"{request.base}/v1/{own}?{urlencode(again)}"
-    return Reply(document=document)
+        further["next"] = f"{request.base}/v1/{own}?{urlencode(again)}"
+    return Reply(content=_array(resource.key, documents, further))
 
 
-def one(request: Request, resource: Resource, key: Key, missing: str) -> dict[str, Any]:
+def _array(key: str, documents: list[bytes], further: Mapping[str, Any]) -> bytes:
+    """An object with a list of objects that are JSON already: megabytes, so they are copied once."""
+    head, tail = b'{"%b":[' % key.encode(), b"]}"
+    if further:
+        tail = b"]," + msgspec.json.encode(further)[1:]
+    commas = [b","] * max(0, 2 * len(documents) - 1)
+    commas[0::2] = documents
+    return b"".join([head, *commas, tail])
+
+
+def one(request: Request, resource: Resource, key: Key, missing: str) -> msgspec.Raw:
     """One object, whole or by `fields=`; `NotFound` with the given text if there is none."""
     if "fields" in request.query:
         _fields_allowed(resource, request.version)
         chosen = resource.choose(request.query["fields"].split(","), request.version)
-        plan = resource.plan(chosen, request.version, full=False)
+        plan = resource.plan(chosen, request.version)
     else:
         plan = resource.full(request.version)
     with request.services.db.read() as connection:
@@ -113,12 +131,13 @@ def show(
     base: str,
     missing: str,
     hidden: Hidden | None = None,
-) -> dict[str, Any]:
+) -> msgspec.Raw:
+    """The object a key finds, as JSON."""
     column, value = key
     rows = plan.by(column)(connection, value=value)
     if not rows:
         raise errors.NotFound(missing)
-    return plan.render(connection, rows, base, hidden)[0]
+    return msgspec.Raw(plan.render(connection, rows, base, hidden)[0])
 
 
 def hides(request: Request, resource: Resource) -> Hidden | None:
@@ -148,7 +167,7 @@ def _plan(request: Request, resource: Resource, detail: bool) -> tuple[Plan, boo
             raise errors.BadRequest("fields and detail exclude each other.")
         _fields_allowed(resource, request.version)
         chosen = resource.choose(query["fields"].split(","), request.version)
-        return resource.plan(chosen, request.version, full=False), False
+        return resource.plan(chosen, request.version), False
     return (resource.full(request.version) if detail else resource.brief(request.version)), detail
 
 

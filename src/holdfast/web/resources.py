@@ -6,18 +6,17 @@ PATCH, version gating, and the OpenAPI schemas. A new field is one line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from sqlalchemy import ColumnElement, Connection, FromClause, Select, bindparam, select
+from sqlalchemy import ColumnElement, Connection, FromClause
 
 from holdfast import errors, secrets
-from holdfast.db.prepared import Prepared
 from holdfast.web import patch
 from holdfast.web.kinds import Kind
+from holdfast.web.plans import Hidden, Plan
 from holdfast.web.versions import Version
 
 if TYPE_CHECKING:
@@ -26,10 +25,8 @@ if TYPE_CHECKING:
 V1_1 = Version(1, 1)
 V1_43 = Version(1, 43)
 
-# ids of rows on this page -> value of the field for each
-Loader = Callable[[Connection, Sequence[int]], Mapping[int, Any]]
-# the guard's columns of a row -> the fields of it whose content must not be shown
-Hidden = Callable[..., Collection[str]]
+# ids of the rows of a page -> the field's value for each, as JSON text
+Loader = Callable[[Connection, Sequence[int]], Mapping[int, str]]
 
 REDACTED = "** Redacted: your project may not see this. **"
 
@@ -86,10 +83,13 @@ class Filter:
 @dataclass(frozen=True)
 class Guard:
     """Fields whose content not every caller may see. `columns` are read with every row; `hidden(request)` is
-    None for a caller who sees everything, else what decides by them."""
+    None for a caller who sees everything, else what decides by them. Such a caller reads `instead`, in an
+    object below the key `under`."""
 
     columns: Sequence[ColumnElement[Any]]
     hidden: Callable[[Request], Hidden | None]
+    instead: str = REDACTED
+    under: str = "content"
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,8 @@ class Resource:
 
     # -- what the service answers
 
-    def plan(self, fields: Sequence[Field], version: Version, *, full: bool) -> Plan:
-        return Plan(self, fields, version, full=full)
+    def plan(self, fields: Sequence[Field], version: Version, links: Sequence[str] = ("links",)) -> Plan:
+        return Plan(self, fields, version, links)
 
     @cached_property
     def _plans(self) -> dict[tuple[Version, bool], Plan]:
@@ -224,7 +224,9 @@ class Resource:
         """Everything this version knows, links to sub-collections included."""
         plan = self._plans.get((version, True))
         if plan is None:
-            plan = self._plans[version, True] = Plan(self, self.visible(version), version, full=True)
+            plan = self._plans[version, True] = self.plan(
+                self.visible(version), version, ("links", *(link.name for link in self.links if link.since <= version))
+            )
         return plan
 
     def brief(self, version: Version) -> Plan:
@@ -232,103 +234,9 @@ class Resource:
         plan = self._plans.get((version, False))
         if plan is None:
             fields = [self.by_name[name] for name in self.summary if self.by_name[name].since <= version]
-            plan = self._plans[version, False] = Plan(self, fields, version, full=False)
+            plan = self._plans[version, False] = self.plan(fields, version)
         return plan
-
-
-class Plan:
-    """How to select and show a resource for one request: which columns, in which order, how rendered."""
-
-    def __init__(self, resource: Resource, fields: Sequence[Field], version: Version, *, full: bool) -> None:
-        self.resource = resource
-        self.columns: list[ColumnElement[Any]] = [
-            resource.table.c.id,
-            resource.table.c[resource.ident],
-            *(resource.guard.columns if resource.guard else ()),
-        ]
-        self._guarded = slice(2, len(self.columns))
-        self._direct: list[tuple[str, int, Callable[[Any], Any] | None]] = []
-        self._loaded: list[Field] = []
-        for field in fields:
-            if field.load is not None:
-                self._loaded.append(field)
-            elif field.column is not None:
-                self._direct.append((field.name, len(self.columns), _shower(field, version)))
-                self.columns.append(field.column)
-        self._by: dict[ColumnElement[Any], Prepared] = {}
-        self._links = [link.name for link in resource.links if link.since <= version] if full else []
-
-    @cached_property
-    def _statement(self) -> Select[Any]:
-        source = self.resource.source if self.resource.source is not None else self.resource.table
-        return select(*self.columns).select_from(source)
-
-    def select(self) -> Select[Any]:
-        return self._statement
-
-    def by(self, column: ColumnElement[Any]) -> Prepared:
-        """Finds one object by the value of a column, as `value`."""
-        found = self._by.get(column)
-        if found is None:
-            found = self._by[column] = Prepared(self._statement.where(column == bindparam("value")))
-        return found
-
-    def render(
-        self, connection: Connection, rows: Sequence[Any], base: str, hidden: Hidden | None = None
-    ) -> list[dict[str, Any]]:
-        """The rows as documents ready to encode. One query per loaded field, however many rows."""
-        if not rows:
-            return []
-        ids = [row[0] for row in rows]
-        loaded = [(field.name, field.load(connection, ids)) for field in self._loaded if field.load]
-        links = [_Links(base, self.resource.path, name) for name in ("links", *self._links)]
-        direct = self._direct
-        documents = []
-        for row in rows:
-            ident = row[1]
-            document = {
-                name: row[index] if show is None or row[index] is None else show(row[index])
-                for name, index, show in direct
-            }
-            for name, values in loaded:
-                document[name] = values.get(row[0], [])
-            if hidden is not None:
-                self._redact(document, hidden(*row[self._guarded]))
-            for link in links:
-                document[link.name] = link.of(ident)
-            documents.append(document)
-        return documents
-
-    def _redact(self, document: dict[str, Any], names: Collection[str]) -> None:
-        for name in names:
-            if name in document:
-                is_object = isinstance(self.resource.by_name[name].kind.empty, dict)
-                document[name] = {"content": REDACTED} if is_object else REDACTED
-
-
-class _Links:
-    """Links to an object, or to one of its sub-collections. A page has thousands of them that differ in the
-    identifier only, so they are cut once and encoded already."""
-
-    def __init__(self, base: str, path: str, name: str) -> None:
-        self.name = name
-        behind = "" if name == "links" else f"/{name}"
-        mark = "\0"
-        own, bookmark = f"{base}/v1/{path}/{mark}{behind}", f"{base}/{path}/{mark}{behind}"
-        document = [{"href": own, "rel": "self"}, {"href": bookmark, "rel": "bookmark"}]
-        self._cut = msgspec.json.encode(document).decode().split("\\u0000")
-
-    def of(self, ident: str) -> msgspec.Raw:
-        return msgspec.Raw(ident.join(self._cut).encode())
 
 
 def newer(what: str, since: Version) -> errors.NewerVersionNeeded:
     return errors.NewerVersionNeeded(f"{what} needs API version {since} or later.")
-
-
-def _shower(field: Field, version: Version) -> Callable[[Any], Any] | None:
-    if field.shown is not None:
-        shown = field.shown
-        return lambda value: shown(value, version)
-    show = field.kind.show
-    return None if show.__name__ == "same" else show

@@ -175,7 +175,7 @@ def destroy(request: Request) -> Reply:
     return Reply(204)
 
 
-def _full(request: Request, uuid: str) -> dict[str, Any]:
+def _full(request: Request, uuid: str) -> msgspec.Raw:
     with request.services.db.read() as connection:
         plan = ALLOCATION.full(request.version)
         return lists.show(connection, plan, (T.uuid, uuid), request.base, allocations.missing(uuid).public)

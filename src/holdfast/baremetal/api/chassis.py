@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from holdfast.baremetal import chassis, scoping
 from holdfast.baremetal.api.nodes import NODE
 from holdfast.db import tables
@@ -90,7 +92,7 @@ def _nodes(request: Request, path: str) -> Reply:
     return lists.page(request, NODE, where=where, detail=detailed, path=f"chassis/{row.uuid}/{path}")
 
 
-def _full(request: Request, uuid: str) -> dict[str, Any]:
+def _full(request: Request, uuid: str) -> msgspec.Raw:
     with request.services.db.read() as connection:
         plan = CHASSIS.full(request.version)
         return lists.show(connection, plan, (T.uuid, uuid), request.base, chassis.missing(uuid).public)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, and_
 
 from holdfast.baremetal import connectors, scoping
@@ -118,7 +119,7 @@ def destroy(request: Request) -> Reply:
     return Reply(204)
 
 
-def _full(request: Request, uuid: str) -> dict[str, Any]:
+def _full(request: Request, uuid: str) -> msgspec.Raw:
     with request.services.db.read() as connection:
         plan = CONNECTOR.full(request.version)
         return lists.show(connection, plan, (T.uuid, uuid), request.base, connectors.missing(uuid).public)

@@ -93,7 +93,7 @@ def destroy(request: Request) -> Reply:
     return Reply(204)
 
 
-def _full(request: Request, uuid: str) -> dict[str, Any]:
+def _full(request: Request, uuid: str) -> msgspec.Raw:
     with request.services.db.read() as connection:
         plan = TEMPLATE.full(request.version)
         return lists.show(connection, plan, (T.uuid, uuid), request.base, deploy_templates.missing(uuid).public)

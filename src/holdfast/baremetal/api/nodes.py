@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement, or_, select
 
 from holdfast import config, errors
@@ -14,8 +15,9 @@ from holdfast.baremetal import conductors, network_data, nodes, policies, scopin
 from holdfast.db import tables
 from holdfast.web import kinds, lists, patch
 from holdfast.web.kinds import BOOLEAN, NAME, OBJECT, OPTIONAL_BOOLEAN, SECRET_OBJECT, TIME, UUID, Kind, text
+from holdfast.web.plans import Hidden
 from holdfast.web.policy import node_target
-from holdfast.web.resources import Field, Filter, Guard, Hidden, LinkList, Resource, newer
+from holdfast.web.resources import Field, Filter, Guard, LinkList, Resource, newer
 from holdfast.web.routes import Param, Reply, Request, SubjectLoader
 from holdfast.web.versions import Version as V
 
@@ -94,7 +96,7 @@ NODE = Resource(
         Field("automated_clean", OPTIONAL_BOOLEAN, T.automated_clean, V(1, 47), create=True, patch=True),
         Field("protected", BOOLEAN, T.protected, V(1, 48), patch=True),
         Field("protected_reason", text(4096), T.protected_reason, V(1, 48), patch=True),
-        Field("conductor", text(255), since=V(1, 49), load=conductors.of_nodes, sort=False),
+        Field("conductor", text(255), since=V(1, 49), load=conductors.shown, sort=False),
         Field("owner", text(255), T.owner, V(1, 50), create=True, patch=True),
         Field("description", text(4096), T.description, V(1, 51), create=True, patch=True),
         Field("retired", BOOLEAN, T.retired, V(1, 61), create=True, patch=True),
@@ -130,7 +132,7 @@ NODE = Resource(
             )
             for kind in config.INTERFACES
         ),
-        Field("traits", TRAITS, since=V(1, 37), load=traits.of_nodes, sort=False),
+        Field("traits", TRAITS, since=V(1, 37), load=traits.shown, sort=False),
         Field("created_at", TIME, T.created_at),
         Field("updated_at", TIME, T.updated_at),
     ],
@@ -369,7 +371,7 @@ def _explains(request: Request) -> bool:
     return bool(BOOLEAN.check("explain", request.query.get("explain")))
 
 
-def _full(request: Request, uuid: str) -> dict[str, Any]:
+def _full(request: Request, uuid: str) -> msgspec.Raw:
     with request.services.db.read() as connection:
         plan = NODE.full(request.version)
         hidden = lists.hides(request, NODE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from holdfast.baremetal import portgroups, scoping
 from holdfast.baremetal.api.nodes import authorize_in_body, authorize_moves, creating, glance, scope
 from holdfast.baremetal.api.nodes import subject as node_subject
@@ -152,7 +154,7 @@ def _members(request: Request, path: str) -> Reply:
     return lists.page(request, PORT, where=where, detail=detailed, path=f"portgroups/{group.uuid}/{path}")
 
 
-def _full(request: Request, uuid: str) -> dict[str, Any]:
+def _full(request: Request, uuid: str) -> msgspec.Raw:
     with request.services.db.read() as connection:
         plan = PORTGROUP.full(request.version)
         return lists.show(connection, plan, (T.uuid, uuid), request.base, portgroups.missing(uuid).public)

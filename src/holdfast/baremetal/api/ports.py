@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from sqlalchemy import ColumnElement
 
 from holdfast import errors
@@ -221,7 +222,7 @@ def _below_node(request: Request, path: str) -> Reply:
     return lists.page(request, PORT, where=where, detail=path.endswith("detail"), path=f"nodes/{node.uuid}/{path}")
 
 
-def _full(request: Request, uuid: str) -> dict[str, Any]:
+def _full(request: Request, uuid: str) -> msgspec.Raw:
     with request.services.db.read() as connection:
         plan = PORT.full(request.version)
         return lists.show(connection, plan, (T.uuid, uuid), request.base, ports.missing(uuid).public)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from holdfast import errors
 from holdfast.baremetal import scoping, targets
 from holdfast.baremetal.api.nodes import authorize_in_body, authorize_moves, creating, glance, scope
@@ -18,7 +20,8 @@ from holdfast.baremetal.api.ports import of_node, require_named
 from holdfast.db import tables
 from holdfast.web import lists
 from holdfast.web.kinds import IDENT, INTEGER, OBJECT, SECRET_OBJECT, TIME, UUID, Kind, text
-from holdfast.web.resources import Field, Filter, Resource
+from holdfast.web.plans import Hidden
+from holdfast.web.resources import Field, Filter, Guard, Resource
 from holdfast.web.routes import Reply, Request, Route, SubjectLoader
 from holdfast.web.versions import Version as V
 
@@ -33,6 +36,14 @@ def _check_index(field: str, value: Any) -> int:
         raise errors.InvalidValue(f"{field} must be an integer.")
     index: int = INTEGER.check(field, int(value))
     return index
+
+
+VIEW_PROPERTIES = "baremetal:volume:view_target_properties"
+
+
+def _hidden(request: Request) -> Hidden | None:
+    """How volumes are reached is not for everybody who may know that they are there."""
+    return None if request.services.policy.allows(VIEW_PROPERTIES, request.caller) else lambda: ("properties",)
 
 
 TARGET = Resource(
@@ -53,6 +64,7 @@ TARGET = Resource(
         Field("updated_at", TIME, T.updated_at),
     ],
     summary=["uuid", "node_uuid", "volume_type", "boot_index", "volume_id"],
+    guard=Guard((), _hidden, f"Hidden: to see this needs {VIEW_PROPERTIES}.", under="redacted_contents"),
     filters=[
         Filter("node", IDENT, of_node, about="Of this node, by UUID or name."),
         Filter("boot_index", Kind(_check_index, INTEGER.schema), lambda v: T.boot_index == v, about="With this index."),
@@ -87,22 +99,22 @@ def subject(rule: str) -> SubjectLoader:
 
 def index(request: Request) -> Reply:
     require_named(request)
-    return _page(request, where=scoping.visible(request.subject))
+    return lists.page(request, TARGET, where=scoping.visible(request.subject))
 
 
 def detail(request: Request) -> Reply:
     require_named(request)
-    return _page(request, where=scoping.visible(request.subject), detail=True)
+    return lists.page(request, TARGET, where=scoping.visible(request.subject), detail=True)
 
 
 def of_the_node(request: Request) -> Reply:
     node = request.subject
-    return _page(request, where=[T.node_id == node.id], path=f"nodes/{node.uuid}/volume/targets")
+    return lists.page(request, TARGET, where=[T.node_id == node.id], path=f"nodes/{node.uuid}/volume/targets")
 
 
 def show(request: Request) -> Reply:
     uuid = uuid_of(request)
-    return Reply(document=_shown(request, lists.one(request, TARGET, (T.uuid, uuid), targets.missing(uuid).public)))
+    return Reply(document=lists.one(request, TARGET, (T.uuid, uuid), targets.missing(uuid).public))
 
 
 def create(request: Request) -> Reply:
@@ -128,26 +140,12 @@ def destroy(request: Request) -> Reply:
     return Reply(204)
 
 
-def _page(request: Request, **arguments: Any) -> Reply:
-    reply = lists.page(request, TARGET, **arguments)
-    for document in reply.document[TARGET.key]:
-        _shown(request, document)
-    return reply
-
-
-def _full(request: Request, uuid: str) -> dict[str, Any]:
+def _full(request: Request, uuid: str) -> msgspec.Raw:
     with request.services.db.read() as connection:
         plan = TARGET.full(request.version)
         missing = targets.missing(uuid).public
-        return _shown(request, lists.show(connection, plan, (T.uuid, uuid), request.base, missing))
-
-
-def _shown(request: Request, document: dict[str, Any]) -> dict[str, Any]:
-    """The document, without `properties` if the caller may not see how volumes are reached."""
-    rule = "baremetal:volume:view_target_properties"
-    if "properties" in document and not request.services.policy.allows(rule, request.caller):
-        document["properties"] = {"redacted_contents": f"Hidden: to see this needs {rule}."}
-    return document
+        hidden = lists.hides(request, TARGET)
+        return lists.show(connection, plan, (T.uuid, uuid), request.base, missing, hidden)
 
 
 ALL = "/v1/volume/targets"
