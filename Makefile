@@ -41,7 +41,6 @@ test: $(STAMP) debian  ## lint, types and every test, on SQLite and PostgreSQL, 
 
 bench: $(STAMP)  ## measure beside a real Ironic (QUICK=1: five minutes)
 	$(BIN)/python -m bench $(if $(QUICK),--quick)
-	$(BIN)/python -m bench.storm $(if $(QUICK),--nodes 300)
 
 docs: $(STAMP)  ## write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py

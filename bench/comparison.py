@@ -7,8 +7,12 @@ import time
 from dataclasses import dataclass
 
 from bench import machine, targets
+from bench.deploys import measure_flows
+from bench.profile import profiles
 from bench.report import Report
 from bench.stage import MINOR, QUICK, Plan, Stage, run_stage
+from bench.storm import measure_storm
+from bench.workers import measure_workers
 from bench.workloads import WORKLOADS, Workload
 
 BUSY_CORES = 0.2
@@ -20,7 +24,8 @@ SIZES = {
     100_000: (("holdfast",), 120.0),
 }
 QUICK_SECONDS = 200.0
-PARTS = ("requests",)
+PARTS = ("requests", "flows", "storm", "workers")
+ROUNDS_BESIDE = 2
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,8 @@ def compare(options: Options) -> Report:
         for stage in options.stages():
             report.stages.append(run_stage(stage, options.plan, options.workloads))
         report.verdicts += targets.verdicts(report.stages)
+    measure_beside(options, report)
+    report.profiles = profiles([verdict.workload for verdict in report.verdicts if not verdict.met])
     others = bystanders.cores()
     for results in report.stages:
         report.about |= results.versions
@@ -76,3 +83,19 @@ def compare(options: Options) -> Report:
     if others > BUSY_CORES:
         report.notes.append(f"other processes kept {others:.1f} cores busy: only CPU times and memory can be relied on")
     return report
+
+
+def measure_beside(options: Options, report: Report) -> None:
+    """The parts that have tables of their own."""
+    rounds = 1 if options.plan is QUICK else ROUNDS_BESIDE
+    for database in options.databases:
+        if "flows" in options.parts:
+            report.parts.append(measure_flows(database, options.services, rounds))
+        if "storm" in options.parts:
+            part, verdicts = measure_storm(database, options.services, quick=options.plan is QUICK)
+            report.parts.append(part)
+            report.verdicts += verdicts
+    if "workers" in options.parts and "postgresql" in options.databases and "holdfast" in options.services:
+        part, verdicts = measure_workers(rounds)
+        report.parts.append(part)
+        report.verdicts += verdicts

@@ -139,42 +139,21 @@ def fire(job: Job, *, tolerant: bool = False, keeps_bodies: bool = False) -> Bur
     return burst
 
 
-class Connection:
-    """One keep-alive HTTP/1.1 connection with at most one request under way."""
+class Incoming:
+    """One answer as it arrives; `closes` says that the service will hang up after it."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
-        self._address = address
-        self._socket = self._connect()
+    def __init__(self) -> None:
         self._received = bytearray()
         self._body_at = 0
         self._length = 0
         self.status = 0
         self.closes = False
 
-    def _connect(self) -> socket.socket:
-        connected = socket.create_connection(self._address, STALLED_SECONDS)
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return connected
+    def take(self, arrived: bytes) -> bytes | None:
+        """Add what has arrived; the body once the answer is complete.
 
-    def fileno(self) -> int:
-        return self._socket.fileno()
-
-    def send(self, message: bytes) -> None:
-        """Send on the open connection, or on a new one if the service has announced its end."""
-        if self.closes:
-            self._socket.close()
-            self._socket = self._connect()
-            self.closes = False
-        self._received.clear()
-        self._body_at = 0
-        self._socket.sendall(message)
-
-    def receive(self) -> bytes | None:
-        """Take what has arrived; the body once the answer is complete.
-
-        Raises ConnectionError if the service hangs up in the middle.
+        Raises ConnectionError if nothing has: the service has hung up in the middle.
         """
-        arrived = self._socket.recv(CHUNK)
         if not arrived:
             raise ConnectionError("closed before the answer was complete")
         self._received += arrived
@@ -197,6 +176,37 @@ class Connection:
         self._length = int(headers.get("content-length", 0))
         self._body_at = end + 4
         return True
+
+
+class Connection:
+    """One keep-alive HTTP/1.1 connection with at most one request under way."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self._address = address
+        self._socket = self._connect()
+        self.answer = Incoming()
+        self.closes = False
+
+    def _connect(self) -> socket.socket:
+        connected = socket.create_connection(self._address, STALLED_SECONDS)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, message: bytes) -> None:
+        """Send on the open connection, or on a new one if the service has announced its end."""
+        if self.closes or self.answer.closes:
+            self._socket.close()
+            self._socket = self._connect()
+            self.closes = False
+        self.answer = Incoming()
+        self._socket.sendall(message)
+
+    def receive(self) -> bytes | None:
+        """Take what has arrived; the body once the answer is complete."""
+        return self.answer.take(self._socket.recv(CHUNK))
 
 
 @dataclass
@@ -236,6 +246,10 @@ class Run:
         self._burst.own_cpu_seconds = time.process_time() - cpu_before
         return self._burst
 
+    def _message(self, request: Request, target: str) -> bytes:
+        headers = {**self._job.headers, **request.headers}
+        return http_message(self._host, request.method, target, headers, request.body)
+
     def _start_next(self, connection: Connection) -> None:
         following = next(self._waiting, None)
         if following is not None:
@@ -258,13 +272,13 @@ class Run:
         if body is not None:
             self._selector.unregister(connection)
             self._burst.received_bytes += len(body)
-            if self._job.keeps_bodies and connection.status < 300:
+            if self._job.keeps_bodies and connection.answer.status < 300:
                 self._burst.bodies.append(body.decode())
             self._take(connection, underway, body)
 
     def _take(self, connection: Connection, underway: Underway, body: bytes) -> None:
-        if not 200 <= connection.status < 300:
-            self._burst.count_error(connection.status, underway.request, body)
+        if not 200 <= connection.answer.status < 300:
+            self._burst.count_error(connection.answer.status, underway.request, body)
         elif self._job.follows_next and (link := json.loads(body).get("next")):
             parts = urlsplit(link)
             self._send(connection, self._message(underway.request, f"{parts.path}?{parts.query}"), underway)
@@ -273,13 +287,15 @@ class Run:
             self._burst.latencies.append(time.perf_counter() - underway.started)
         self._start_next(connection)
 
-    def _message(self, request: Request, target: str) -> bytes:
-        headers = {"Host": self._host, "Accept": "application/json", **self._job.headers, **request.headers}
-        body = (request.body or "").encode()
-        if request.body is not None:
-            headers |= {"Content-Type": "application/json", "Content-Length": str(len(body))}
-        lines = [f"{request.method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in headers.items()), "", ""]
-        return "\r\n".join(lines).encode() + body
+
+def http_message(host: str, method: str, target: str, headers: Mapping[str, str], body: str | None) -> bytes:
+    """A request as it goes over the wire."""
+    content = (body or "").encode()
+    sent = {"Host": host, "Accept": "application/json", **headers}
+    if body is not None:
+        sent |= {"Content-Type": "application/json", "Content-Length": str(len(content))}
+    lines = [f"{method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in sent.items()), "", ""]
+    return "\r\n".join(lines).encode() + content
 
 
 def _job_from(line: str) -> Job:

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import make_url
+
 from bench import BenchError
 
 TITLES = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
@@ -50,6 +52,12 @@ def server(directory: Path, databases: list[str]) -> Iterator[dict[str, str]]:
         yield {name: f"postgresql+psycopg://postgres@/{name}?host={directory}" for name in databases}
     finally:
         _stop(process)
+
+
+def pid(url: str) -> int:
+    """The process id of the server behind one of those URLs; its helpers are its children."""
+    directory = Path(str(make_url(url).query["host"]))
+    return int((directory / "data" / "postmaster.pid").read_text().split("\n", 1)[0])
 
 
 def _wait_until_ready(binaries: Path, directory: Path) -> None:

@@ -76,7 +76,6 @@ HOLDFAST_ENVIRONMENT = {
 }
 
 VERSION_HEADER = "X-OpenStack-Ironic-API-Version"
-MAXIMUM_HEADER = "X-OpenStack-Ironic-API-Maximum-Version"
 # The versions with which ironic-python-agent calls.
 RAMDISK_LOOKUP = {VERSION_HEADER: "1.62"}
 RAMDISK_HEARTBEAT = {VERSION_HEADER: "1.68"}
@@ -169,19 +168,19 @@ class Service:
 
     def get(self, path: str, headers: Mapping[str, str] | None = None) -> Answer:
         """GET below the root of the API."""
-        return self._get(self.settings.root + path, headers)
+        return self._ask("GET", self.settings.root + path, headers)
 
     def get_beside(self, path: str) -> Answer:
         """GET below the host, beside the API."""
-        return self._get(path)
+        return self._ask("GET", path)
+
+    def put(self, path: str, body: object) -> Answer:
+        """PUT below the root of the API."""
+        return self._ask("PUT", self.settings.root + path, {"Content-Type": "application/json"}, json.dumps(body))
 
     def job(self, requests: list[Request], concurrency: int = 1, follows_next: bool = False) -> Job:
         """A job for the load generator, addressed to this service."""
         return Job(self.url, self.headers, requests, concurrency, follows_next)
-
-    def maximum_minor(self) -> int:
-        """The newest API version it speaks: 46 for 1.46."""
-        return int(self.get("/v1").headers[MAXIMUM_HEADER.lower()].split(".")[1])
 
     def speak(self, minor: int) -> None:
         """Use this API version from now on."""
@@ -224,19 +223,19 @@ class Service:
     def _wait_for(self, path: str, deadline: float) -> None:
         while self._pid:
             with contextlib.suppress(OSError, http.client.HTTPException):
-                if self._get(path).status == 200:
+                if self._ask("GET", path).status == 200:
                     return
             if time.perf_counter() > deadline:
                 raise BenchError(f"{self.name} does not answer {path}; its log is {self._log_path}")
             time.sleep(0.01)
 
-    def _get(self, path: str, more: Mapping[str, str] | None = None) -> Answer:
+    def _ask(self, method: str, path: str, more: Mapping[str, str] | None = None, body: str | None = None) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.settings.port, timeout=60)
         with contextlib.closing(connection):
-            connection.request("GET", path, headers={"Accept": "application/json", **self.headers, **(more or {})})
+            headers = {"Accept": "application/json", **self.headers, **(more or {})}
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
-            headers = {name.lower(): value for name, value in answer.getheaders()}
-            return Answer(answer.status, headers, answer.read())
+            return Answer(answer.status, {k.lower(): value for k, value in answer.getheaders()}, answer.read())
 
 
 def ironic(directory: Path, connection: str | None) -> Settings:

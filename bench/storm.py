@@ -1,169 +1,117 @@
-"""`python -m bench.storm`: a boot storm. Thousands of ramdisks look their node up by MAC address and send their first
-heartbeat, as ironic-python-agent does, to Holdfast and to a real Ironic on the same machine.
+"""A boot storm: 5,000 ramdisks look their node up by MAC address and then send heartbeats, as ironic-python-agent does.
 
-Both services take lookups in every state here (`restrict_lookup = false`): what is measured is the two endpoints, not
-the deploys behind them. A ramdisk that is told to try again does so at once, and it counts.
+Two measurements on each service, with nodes whose ramdisk has not called before. In the *rush* 32 ramdisks boot at the
+same time, one after the other, as fast as the service lets them. In the *storm* all boot within 20 seconds and then
+beat at their real cadence, every 90 to 180 seconds, for two minutes more, whether the service keeps up or not.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import dataclasses
-import http.client
-import json
-import statistics
-import sys
-import threading
-import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from bench import SCRATCH, BenchError, fleet
-from bench.services import SERVICES, VERSION_HEADER, Service, Settings
+from bench import multiply, ramdisks
+from bench.ramdisks import Storm, Tally
+from bench.report import Part
+from bench.services import Service
+from bench.stage import housed, progress
+from bench.tables import number
+from bench.targets import OURS, Verdict
 
-TRIES = 20
+RAMDISKS = 5_000
+RUSH = 500
+AT_ONCE = 32
+QUICK_RAMDISKS = 500
+QUICK_HOLD = 20.0
+HOLD = 120.0
 
-
-@dataclasses.dataclass
-class Tally:
-    """What became of the ramdisks of one service."""
-
-    service: str
-    ramdisks: int
-    seconds: float = 0.0
-    cpu_seconds: float = 0.0
-    lookups: list[float] = dataclasses.field(default_factory=list)
-    heartbeats: list[float] = dataclasses.field(default_factory=list)
-    again: int = 0
-    lost: int = 0
-
-    def lines(self) -> Iterator[str]:
-        rate = self.ramdisks / self.seconds
-        yield f"{self.service}: {self.ramdisks} ramdisks in {self.seconds:.1f} s, {rate:.0f} a second,"
-        yield f"  CPU {self.cpu_seconds * 1000 / self.ramdisks:.2f} ms each; tried again {self.again}, lost {self.lost}"
-        for name, times in (("lookup", self.lookups), ("heartbeat", self.heartbeats)):
-            if len(times) > 1:
-                cuts = statistics.quantiles(times, n=100)
-                yield f"  {name:9}  median {cuts[49] * 1000:.1f} ms, 99 of 100 within {cuts[98] * 1000:.1f} ms"
+HEADER = [
+    "ramdisks",
+    "booted",
+    "errors",
+    "requests/s",
+    "CPU ms\na request",
+    "lookup\np50 ms",
+    "\np99 ms",
+    "heartbeat\np50 ms",
+    "\np99 ms",
+    "generator\nbusy",
+]
 
 
-class Caller(threading.local):
-    """One connection for each thread."""
+@dataclass(frozen=True)
+class Weather:
+    """One measurement of one service."""
 
-    connection: http.client.HTTPConnection | None = None
+    name: str
+    asked: int
+    tally: Tally
+    cpu_seconds: float
 
-    def ask(self, service: Service, method: str, path: str, version: str, body: Any = None) -> tuple[int, bytes]:
-        if self.connection is None:
-            self.connection = http.client.HTTPConnection("127.0.0.1", service.settings.port, timeout=120)
-        content = None if body is None else json.dumps(body)
-        headers = {"Accept": "application/json", "Content-Type": "application/json", VERSION_HEADER: version}
-        try:
-            self.connection.request(method, service.settings.root + path, content, headers)
-            answer = self.connection.getresponse()
-            return answer.status, answer.read()
-        except (OSError, http.client.HTTPException):
-            self.connection.close()
-            self.connection = None
-            return 0, b""
-
-
-CALLER = Caller()
-
-
-def enrol(service: Service, nodes: int, width: int) -> None:
-    """Nodes with a port each."""
-
-    def one(number: int) -> None:
-        node, name = fleet.node_uuid(number), f"storm-{number}"
-        for path, body in (
-            ("/v1/nodes", fleet.node_body(node, name, number)),
-            ("/v1/ports", {"node_uuid": node, "address": fleet.mac(0x07, number)}),
-        ):
-            status, content = CALLER.ask(service, "POST", path, "1.46", body)
-            if status != 201:
-                raise BenchError(f"{service.name} answers {status} to POST {path}: {content[:300]!r}")
-
-    with ThreadPoolExecutor(width) as pool:
-        list(pool.map(one, range(nodes)))
+    def cells(self) -> list[str]:
+        requests = len(self.tally.lookups) + len(self.tally.heartbeats)
+        return [
+            self.name,
+            f"{self.tally.beating:,} of {self.asked:,}",
+            f"{self.tally.failed:,}",
+            number(requests / self.tally.seconds),
+            number(self.cpu_seconds * 1000 / max(requests, 1)),
+            *(number(_percentile_ms(self.tally.lookups, percent)) for percent in (50, 99)),
+            *(number(_percentile_ms(self.tally.heartbeats, percent)) for percent in (50, 99)),
+            f"{self.tally.own_cpu_seconds / self.tally.seconds:.0%}",
+        ]
 
 
-def storm(service: Service, nodes: int, width: int) -> Tally:
-    tally = Tally(service.name, nodes)
-
-    def ramdisk(number: int) -> None:
-        path = f"/v1/lookup?addresses={fleet.mac(0x07, number).replace(':', '%3A')}"
-        found = _until(service, tally, tally.lookups, "GET", path, "1.62", None, 200)
-        if found is None:
-            return
-        document = json.loads(found)
-        beat = {
-            "callback_url": f"https://10.{number >> 16}.{number >> 8 & 255}.{number & 255}:9999",
-            "agent_version": "13.0.0",
-            "agent_token": document["config"]["agent_token"],
-        }
-        _until(service, tally, tally.heartbeats, "POST", f"/v1/heartbeat/{document['node']['uuid']}", "1.68", beat, 202)
-
-    began, cpu = time.perf_counter(), service.cpu_seconds()
-    with ThreadPoolExecutor(width) as pool:
-        list(pool.map(ramdisk, range(nodes)))
-    tally.seconds = time.perf_counter() - began
-    service.wait_until_quiet()
-    tally.cpu_seconds = service.cpu_seconds() - cpu
-    return tally
-
-
-def _until(
-    service: Service, tally: Tally, times: list[float], method: str, path: str, version: str, body: Any, wanted: int
-) -> bytes | None:
-    for _ in range(TRIES):
-        began = time.perf_counter()
-        status, content = CALLER.ask(service, method, path, version, body)
-        times.append(time.perf_counter() - began)
-        if status == wanted:
-            return content
-        tally.again += 1
-    tally.lost += 1
-    return None
-
-
-def open_to_all(settings: Settings) -> Settings:
-    """Lookups in every state."""
-    if settings.name == "holdfast":
-        return dataclasses.replace(
-            settings, environment={**settings.environment, "HOLDFAST_API__RESTRICT_LOOKUP": "false"}
-        )
-    configuration = settings.directory / "ironic.conf"
-    configuration.write_text(configuration.read_text().replace("[api]\n", "[api]\nrestrict_lookup = False\n"))
-    return settings
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m bench.storm", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=5000, help="ramdisks (default: 5000)")
-    parser.add_argument("--width", type=int, default=32, help="how many speak at the same time (default: 32)")
-    parser.add_argument("--services", nargs="+", choices=list(SERVICES), default=list(SERVICES))
-    given = parser.parse_args(arguments)
-    SCRATCH.mkdir(exist_ok=True)
-    with TemporaryDirectory(dir=SCRATCH, prefix="storm-") as scratch, contextlib.ExitStack() as stack:
-        for name in given.services:
-            service = stack.enter_context(Service(open_to_all(SERVICES[name](Path(scratch) / name, None))))
-            try:
-                service.start()
-                enrol(service, given.nodes, min(4, given.width))
-                service.wait_until_quiet()
-                tally = storm(service, given.nodes, given.width)
-            except BenchError as error:
-                print(f"bench: {error}", file=sys.stderr)
-                return 1
-            print("\n".join(tally.lines()), flush=True)
+def measure_storm(database: str, names: Sequence[str], quick: bool) -> tuple[Part, list[Verdict]]:
+    """Rush and storm on each service in turn; the storm on Holdfast must be held without an error."""
+    count, hold = (QUICK_RAMDISKS, QUICK_HOLD) if quick else (RAMDISKS, HOLD)
+    rows, notes, verdicts = [], [], []
+    with housed(database, tuple(names)) as services:
+        for service in services:
+            progress(f"{database}: settle {service.name} in for the storm")
+            service.start()
+            multiply.settle(service, RUSH + count, looked_up=False)
+            found = _measure(service, count, hold)
             service.stop()
-            CALLER.connection = None
-    return 0
+            rows += [weather.cells() for weather in found]
+            for weather in found:
+                if weather.tally.errors:
+                    notes.append(f"{weather.name}: {weather.tally.errors}, the first: {weather.tally.first_error}")
+            if service.name == OURS:
+                verdicts.append(_verdict(database, found[-1], hold))
+    notes.append(f"rush: {AT_ONCE} at the same time; storm: all within 20 s, then at their cadence for {hold:g} s more")
+    return Part(f"Boot storm, {database}", [HEADER, *rows], notes), verdicts
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def _measure(service: Service, count: int, hold: float) -> list[Weather]:
+    found = []
+    for name, storm in (
+        ("rush", Storm(service.url, 0, RUSH, at_once=AT_ONCE)),
+        ("storm", Storm(service.url, RUSH, count, hold=hold)),
+    ):
+        service.stop()  # what the one left behind is not the other's
+        service.start()
+        service.wait_until_quiet()
+        progress(f"{name} on {service.name}")
+        before = service.cpu_seconds()
+        tally = ramdisks.run(storm)
+        found.append(Weather(f"{service.name}, {name}", storm.ramdisks, tally, service.cpu_seconds() - before))
+    return found
+
+
+def _verdict(database: str, storm: Weather, hold: float) -> Verdict:
+    tally = storm.tally
+    p99 = _percentile_ms([*tally.lookups, *tally.heartbeats], 99)
+    return Verdict(
+        "boot storm",
+        f"{database}, {storm.asked:,} ramdisks",
+        f"no error in {hold:g} s",
+        f"{tally.failed} errors, p99 {number(p99)} ms",
+        tally.failed == 0 and tally.beating == storm.asked,
+    )
+
+
+def _percentile_ms(times: Sequence[float], percent: float) -> float | None:
+    ordered = sorted(times)
+    return ordered[math.ceil(percent / 100 * len(ordered)) - 1] * 1000 if ordered else None
