@@ -88,6 +88,7 @@ UNREAD = (
 )
 
 INIT_SAYS = "ramdisk: the kernel has started it"
+RESCUED_SAYS = "ramdisk: the agent was given the hash of a password"
 INIT = f"""#!/bin/sh
 export PATH=/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 mount -t proc proc /proc
@@ -114,6 +115,7 @@ done
 echo "ramdisk: the agent starts"
 python3 -c 'import sys; from ironic_python_agent.cmd.agent import run; sys.exit(run())'
 echo "ramdisk: the agent has ended: $?"
+grep -q '^[$]6[$]' /etc/ipa-rescue-config/ipa-rescue-password && echo "{RESCUED_SAYS}"
 while true; do sleep 3600; done
 """
 LEASE = """#!/bin/sh
@@ -163,7 +165,7 @@ def _build(root: Path, image: RamdiskImage) -> None:
     for pattern in UNREAD:
         for path in root.glob(pattern):
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    for name in ("dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/tmp"):
+    for name in ("dev", "proc", "sys", "run", "tmp", "root", "var/log", "var/tmp", "etc/ipa-rescue-config"):
         (root / name).mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
         (root / name).unlink(missing_ok=True)

@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.real, pytest.mark.xdist_group("machines")]
 
 MAC = "52:54:00:77:00:04"
 BOOTED = "BOOTED-FROM-THE-DISK"
+RESCUE_PASSWORD = "c4nary-rescue-pw"
 DISK_SIZE = 5 * 1024**3  # the agent overlooks disks of less than 4 GiB
 IMAGE_SIZE = 16 * 1024**2
 WEB_PORT = 8080
@@ -111,6 +112,7 @@ class Site:
             boot_interface="ipxe",
             deploy_interface="direct",
             inspect_interface="agent",
+            rescue_interface="agent",
             **fields,
         )
         service.send("POST", "/v1/ports", {"node_uuid": node, "address": MAC})
@@ -179,7 +181,7 @@ def image(directory: Path) -> tuple[bytes, dict[str, str]]:
     return content, {"image_source": f"http://{GATEWAY}:{WEB_PORT}/image.qcow2", "image_checksum": digest}
 
 
-def test_a_machine_is_deployed_by_its_ramdisk_though_the_service_is_killed_meanwhile(site: Site) -> None:
+def test_a_machine_is_deployed_though_the_service_is_killed_meanwhile_and_rescued(site: Site) -> None:
     """An image in qcow2, which the agent converts; and the machine boots from what it has written."""
     content, instance_info = image(site.directory)
     with ExitStack() as stack:
@@ -193,9 +195,15 @@ def test_a_machine_is_deployed_by_its_ramdisk_though_the_service_is_killed_meanw
         with site.serving() as service:
             deployed = site.settle(service, node, "active")
             netlab.until(lambda: BOOTED in site.said(), 60, site.story)
+            with site.disk.open("rb") as disk:
+                assert disk.read(IMAGE_SIZE) == content
 
-    with site.disk.open("rb") as disk:
-        assert disk.read(IMAGE_SIZE) == content
+            site.ask(service, node, "rescue", "rescue", rescue_password=RESCUE_PASSWORD)
+            netlab.until(lambda: ramdisk_image.RESCUED_SAYS in site.said(), 60, site.story)
+            site.ask(service, node, "unrescue", "active")
+            netlab.until(lambda: site.said().count(BOOTED) == 2, 60, site.story)
+            assert RESCUE_PASSWORD not in service.log + site.said()
+
     assert deployed["power_state"] == "power on"
     assert deployed["last_error"] is None
     internal = deployed["driver_internal_info"]
@@ -203,8 +211,8 @@ def test_a_machine_is_deployed_by_its_ramdisk_though_the_service_is_killed_meanw
     assert sorted(progress, key=progress.__getitem__) == PROGRESS
     assert not {"agent_secret_token", "agent_url", "agent_verify_ca"} & set(internal)
     # The ramdisk was booted once, by the network, and switched the machine off itself; then it was the disk's turn.
-    assert site.bmc.commands() == ["boot pxe", "power 1", "boot default", "power 1"]
-    assert site.said().count(ramdisk_image.INIT_SAYS) == 1
+    assert site.bmc.commands()[:4] == ["boot pxe", "power 1", "boot default", "power 1"]
+    assert site.said().count(ramdisk_image.INIT_SAYS) == 2  # for the deploy, and for the rescue
 
 
 def test_a_machine_is_inspected_and_cleaned_by_its_ramdisk(site: Site) -> None:
