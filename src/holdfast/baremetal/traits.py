@@ -8,18 +8,18 @@ whoever writes at the same moment.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cache
-from itertools import groupby
-from operator import itemgetter
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, literal_column, select
 
 from holdfast import errors
 from holdfast.baremetal import nodes
-from holdfast.db.engine import Database, fetch
+from holdfast.db.engine import Database
 from holdfast.db.prepared import Prepared
 from holdfast.db.tables import node_traits
+from holdfast.db.tables import nodes as nodes_table
 
 # Both limits are Placement's, which the traits of a node end up in.
 MOST = 50
@@ -59,24 +59,21 @@ def of_node(connection: Connection, node_id: int) -> list[str]:
     return [trait for (trait,) in _OF_ONE(connection, node_id=node_id)]
 
 
-def shown(connection: Connection, ids: Sequence[int]) -> Mapping[int, str]:
-    """The traits of each of these nodes, sorted, as JSON. Their names need no escaping."""
-    if len(ids) == 1:
-        return {ids[0]: _array(of_node(connection, ids[0]))}
-    texts = dict.fromkeys(ids, "[]")
-    statement = (
-        select(node_traits.c.node_id, node_traits.c.trait)
-        .where(node_traits.c.node_id.in_(ids))
-        .order_by(node_traits.c.node_id, node_traits.c.trait)
-    )
-    for node_id, pairs in groupby(fetch(connection, statement), itemgetter(0)):
-        texts[node_id] = _array(trait for _, trait in pairs)
-    return texts
+_SORTED = (
+    select(node_traits.c.trait)
+    .where(node_traits.c.node_id == nodes_table.c.id)
+    .order_by(node_traits.c.trait)
+    .correlate(nodes_table)
+    .subquery()
+)
+# The traits of a row of `nodes` in one text, sorted; null if it has none.
+_COMMA: Any = literal_column("""'","'""")
+JOINED = select(func.aggregate_strings(_SORTED.c.trait, _COMMA)).scalar_subquery().label("traits")
 
 
-def _array(names: Iterable[str]) -> str:
-    joined = '","'.join(names)
-    return f'["{joined}"]' if joined else "[]"
+def array(joined: str) -> str:
+    """`JOINED` as JSON. Names of traits need no escaping."""
+    return f'["{joined}"]'
 
 
 def replace(db: Database, node: str, names: Iterable[str]) -> list[str]:

@@ -33,12 +33,13 @@ quote: Callable[[str], str] = json.encoder.encode_basestring
 
 @dataclass(frozen=True)
 class Kind:
-    """`check(field, value)` returns what to store or raises; `show(stored)` the JSON text that goes to the wire;
-    `load(stored)` the plain value a JSON patch works on."""
+    """`check(field, value)` returns what to store or raises; `show(stored)` the JSON text that goes to the wire,
+    `null` that of a missing value; `load(stored)` the plain value a JSON patch works on."""
 
     check: Check
     schema: Mapping[str, Any]
     show: Callable[[Any], str] = quote
+    null: str = "null"
     load: Callable[[Any], Any] = same
     empty: Any = None  # what removing the field leaves
 

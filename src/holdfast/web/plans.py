@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 # the guard's columns of a row -> the fields of it whose content must not be shown
 Hidden = Callable[..., Collection[str]]
-Encode = Callable[[Any], str]
+# a stored value, not null -> JSON text
+Show = Callable[[Any], str]
 
-NULL = "null"
 # Rows from which on it pays to encode by column.
 MANY = 8
 # What a template leaves open: the URL prefix, as each request may have come under another name, and the values.
@@ -46,14 +46,14 @@ class Plan:
             *(resource.guard.columns if resource.guard else ()),
         ]
         self._guarded = slice(2, len(self.columns))
-        self._encoders: list[tuple[int, Encode]] = []
+        self._shows: list[tuple[int, Show, str]] = []
         stored, self._loads = [], []
         for field in fields:
             if field.load is not None:
                 self._loads.append(field.load)
             elif field.column is not None:
                 stored.append(field)
-                self._encoders.append((len(self.columns), _encoder(field, version)))
+                self._shows.append((len(self.columns), _show(field, version), field.kind.null))
                 self.columns.append(field.column)
         shown = [*stored, *(field for field in fields if field.load is not None)]
         self._redactions = _redactions(resource.guard, shown) if resource.guard else {}
@@ -98,7 +98,7 @@ class Plan:
 
     def _line(self, row: Any, loaded: Sequence[Mapping[int, str]]) -> list[str]:
         """What one row puts into the template."""
-        line = [NULL if row[index] is None else encode(row[index]) for index, encode in self._encoders]
+        line = [null if row[index] is None else show(row[index]) for index, show, null in self._shows]
         line += [texts[row[0]] for texts in loaded]
         line += [_inside(row[1])] * self._idents
         return line
@@ -107,10 +107,8 @@ class Plan:
         """The same for many rows, by column."""
         columns = list(zip(*rows, strict=True))
         texts: list[Iterable[str]] = []
-        for index, encode in self._encoders:
-            column = columns[index]
-            text = {value: NULL if value is None else encode(value) for value in set(column)}
-            texts.append(map(text.__getitem__, column))
+        for index, show, null in self._shows:
+            texts.append(_texts(columns[index], show, null))
         texts += [map(text.__getitem__, columns[0]) for text in loaded]
         texts += [[_inside(ident) for ident in columns[1]]] * self._idents
         return texts
@@ -146,17 +144,27 @@ def _redactions(guard: Guard, shown: Sequence[Field]) -> dict[str, tuple[int, st
     }
 
 
-def _encoder(field: Field, version: Version) -> Encode:
-    """The JSON text of a stored value that is not null."""
-    show, shown = field.kind.show, field.shown
-    if shown is None:
+def _show(field: Field, version: Version) -> Show:
+    show, null, adapt = field.kind.show, field.kind.null, field.shown
+    if adapt is None:
         return show
 
     def adapted(value: Any) -> str:
-        there = shown(value, version)
-        return NULL if there is None else show(there)
+        there = adapt(value, version)
+        return null if there is None else show(there)
 
     return adapted
+
+
+def _texts(column: Sequence[Any], show: Show, null: str) -> Iterable[str]:
+    """The text of each value of a column; values that repeat are encoded once."""
+    distinct = set(column)
+    if len(distinct) > len(column) // 2 and None not in distinct:
+        return map(show, column)
+    texts = {value: null if value is None else show(value) for value in distinct}
+    if len(distinct) == 1:
+        return repeat(texts[column[0]], len(column))
+    return map(texts.__getitem__, column)
 
 
 def _links(path: str, name: str) -> str:

@@ -69,6 +69,8 @@ NETWORK_DATA = replace(OBJECT, check=network_data.check)
 TRAITS = Kind(
     kinds.same,  # type: ignore[arg-type]  # read only: traits have paths of their own
     {"type": "array", "items": {"type": "string", "maxLength": traits.LONGEST}, "maxItems": traits.MOST},
+    show=traits.array,
+    null="[]",
 )
 TRAIT_NAMES = Kind(trait_filters.parse, {"type": "string", "description": "Traits, separated by commas."})
 
@@ -132,7 +134,7 @@ NODE = Resource(
             )
             for kind in config.INTERFACES
         ),
-        Field("traits", TRAITS, since=V(1, 37), load=traits.shown, sort=False),
+        Field("traits", TRAITS, traits.JOINED, since=V(1, 37), sort=False),
         Field("created_at", TIME, T.created_at),
         Field("updated_at", TIME, T.updated_at),
     ],
