@@ -1,8 +1,8 @@
 """`python -m bench.profile WORKLOAD…`: where Holdfast's CPU time goes in one of the workloads.
 
 The application runs inside this process, without HTTP server and load generator, on a fleet of its own. A timer of the
-kernel interrupts it every few milliseconds of CPU time, and the line that it is on is noted. That slows nothing down. What
-a line calls in C (the database, the JSON library) counts as that line.
+kernel interrupts it every few milliseconds of CPU time, and the line that it is on is noted. That slows nothing down.
+What a line calls in C (the database, the JSON library) counts as that line.
 """
 
 from __future__ import annotations
