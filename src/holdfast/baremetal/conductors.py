@@ -7,7 +7,7 @@ are dealt out over the hosts that live, in the order of their names.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 
 from sqlalchemy import ColumnElement, Connection, and_, case, func, literal, select
 
@@ -41,10 +41,10 @@ def missing(hostname: str) -> errors.NotFound:
 _LIVING = Prepared(select(processes.c.hostname).distinct().where(_alive).order_by(processes.c.hostname))
 
 
-def shown(connection: Connection, ids: Sequence[int]) -> Mapping[int, str]:
-    """The host in charge of each of these nodes, as JSON."""
+def shown(connection: Connection) -> Callable[[int], str]:
+    """The host in charge of a node, by the node's id, as JSON."""
     hosts = [json.dumps(hostname) for (hostname,) in _LIVING(connection)] or ["null"]
-    return {node_id: hosts[node_id % len(hosts)] for node_id in ids}
+    return lambda node_id: hosts[node_id % len(hosts)]
 
 
 def in_charge_of(hostname: str) -> ColumnElement[bool]:

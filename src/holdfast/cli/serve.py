@@ -162,7 +162,7 @@ def _spare_memory() -> None:
     """Has glibc give the memory of large answers back, and not keep some for each of many threads."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        for parameter, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, 1 << 18), (M_TRIM_THRESHOLD, 1 << 20)):
+        for parameter, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, 1 << 23), (M_TRIM_THRESHOLD, 1 << 23)):
             mallopt(parameter, value)
 
 

@@ -9,7 +9,7 @@ BEGIN IMMEDIATE under a process lock so that writers queue up instead of failing
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -42,13 +42,13 @@ def ago(seconds: float) -> str:
     return timestamp(datetime.now(UTC) - timedelta(seconds=seconds))
 
 
-def fetch(connection: Connection, statement: Select[Any]) -> list[tuple[Any, ...]]:
-    """All rows, as the driver gives them: for pages of a thousand, where making SQLAlchemy's rows of them
-    costs a quarter of the query. On SQLite booleans are numbers."""
+def fetch(connection: Connection, statement: Select[Any], size: int) -> Iterator[Sequence[Any]]:
+    """The rows in parts, as the driver gives them: making SQLAlchemy's rows of them would cost a quarter of the
+    query. On SQLite booleans are numbers."""
     result = connection.execute(statement)
-    rows: list[tuple[Any, ...]] = result.cursor.fetchall()  # type: ignore[assignment]
+    while rows := result.cursor.fetchmany(size):
+        yield rows
     result.close()
-    return rows
 
 
 class Database:

@@ -28,6 +28,8 @@ from holdfast.web.versions import Version
 TURN = threading.Semaphore(int(os.environ.get("TURN", "2")))
 # Pages of more rows than this are made a few at a time: see `Services.large_pages`.
 LARGE = 100
+# Rows that are read and rendered together. All at once would take ten times the memory, and time to get it.
+PART = 200
 PAGING = ("limit", "marker", "sort_key", "sort_dir", "fields", "detail")
 
 
@@ -91,12 +93,18 @@ def page(
         )
         if narrow is not None and (narrower := narrow(connection, window)) is not None:
             statement = statement.where(narrower)
-        rows = fetch(connection, statement.order_by(*_order(resource, sort, descending)).limit(window.size))
-        documents = plan.render(connection, rows[:limit], request.base, hides(request, resource))
+        statement = statement.order_by(*_order(resource, sort, descending)).limit(window.size)
+        loaded, hidden = plan.load(connection), hides(request, resource)
+        documents: list[bytes] = []
+        last, goes_on = None, False
+        for rows in fetch(connection, statement, PART):
+            kept = rows[: limit - len(documents)]
+            documents += plan.render(kept, request.base, loaded, hidden)
+            last, goes_on = (kept[-1][1] if kept else last), len(kept) < len(rows)
         more = also(connection, window) if also is not None else {}
     further = dict(more)
-    if len(rows) > limit:
-        again = {**query, "limit": str(limit), "marker": rows[limit - 1][1]}
+    if goes_on:
+        again = {**query, "limit": str(limit), "marker": last}
         own = path or (resource.path + ("/detail" if detailed and detail else ""))
         further["next"] = f"{request.base}/v1/{own}?{urlencode(again)}"
     return Reply(content=_array(resource.key, documents, further))
@@ -137,7 +145,7 @@ def show(
     rows = plan.by(column)(connection, value=value)
     if not rows:
         raise errors.NotFound(missing)
-    return msgspec.Raw(plan.render(connection, rows, base, hidden)[0])
+    return msgspec.Raw(plan.render(rows, base, plan.load(connection), hidden)[0])
 
 
 def hides(request: Request, resource: Resource) -> Hidden | None:

@@ -7,7 +7,7 @@ distinct one once: states, interfaces and empty objects repeat from row to row.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 Hidden = Callable[..., Collection[str]]
 # a stored value, not null -> JSON text
 Show = Callable[[Any], str]
+# a row's id -> JSON text
+Load = Callable[[int], str]
 
 # Rows from which on it pays to encode by column.
 MANY = 8
@@ -78,15 +80,13 @@ class Plan:
             found = self._by[column] = Prepared(self._statement.where(column == bindparam("value")))
         return found
 
-    def render(
-        self, connection: Connection, rows: Sequence[Any], base: str, hidden: Hidden | None = None
-    ) -> list[bytes]:
-        """Each row as JSON. One query per loaded field, however many rows."""
-        if not rows:
-            return []
+    def load(self, connection: Connection) -> list[Load]:
+        """What fields need that live outside the rows: one query for each, however many rows follow."""
+        return [load(connection) for load in self._loads]
+
+    def render(self, rows: Sequence[Any], base: str, loaded: Sequence[Load], hidden: Hidden | None) -> list[bytes]:
+        """Each row as JSON."""
         pieces = self._template.replace(_BASE, _inside(base)).split(_VALUE)
-        ids = [row[0] for row in rows]
-        loaded = [load(connection, ids) for load in self._loads]
         texts: Iterable[str]
         if hidden is not None:
             texts = (_filled(pieces, self._redacted(row, loaded, hidden)) for row in rows)
@@ -96,24 +96,24 @@ class Plan:
             texts = _all_filled(pieces, self._columns(rows, loaded))
         return [text.encode() for text in texts]
 
-    def _line(self, row: Any, loaded: Sequence[Mapping[int, str]]) -> list[str]:
+    def _line(self, row: Any, loaded: Sequence[Load]) -> list[str]:
         """What one row puts into the template."""
         line = [null if row[index] is None else show(row[index]) for index, show, null in self._shows]
-        line += [texts[row[0]] for texts in loaded]
+        line += [text(row[0]) for text in loaded]
         line += [_inside(row[1])] * self._idents
         return line
 
-    def _columns(self, rows: Sequence[Any], loaded: Sequence[Mapping[int, str]]) -> list[Iterable[str]]:
+    def _columns(self, rows: Sequence[Any], loaded: Sequence[Load]) -> list[Iterable[str]]:
         """The same for many rows, by column."""
         columns = list(zip(*rows, strict=True))
         texts: list[Iterable[str]] = []
         for index, show, null in self._shows:
             texts.append(_texts(columns[index], show, null))
-        texts += [map(text.__getitem__, columns[0]) for text in loaded]
+        texts += [map(text, columns[0]) for text in loaded]
         texts += [[_inside(ident) for ident in columns[1]]] * self._idents
         return texts
 
-    def _redacted(self, row: Any, loaded: Sequence[Mapping[int, str]], hidden: Hidden) -> list[str]:
+    def _redacted(self, row: Any, loaded: Sequence[Load], hidden: Hidden) -> list[str]:
         line = self._line(row, loaded)
         for name in hidden(*row[self._guarded]):
             if name in self._redactions:

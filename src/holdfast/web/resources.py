@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, Connection, FromClause
 from holdfast import errors, secrets
 from holdfast.web import patch
 from holdfast.web.kinds import Kind
-from holdfast.web.plans import Hidden, Plan
+from holdfast.web.plans import Hidden, Load, Plan
 from holdfast.web.versions import Version
 
 if TYPE_CHECKING:
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 V1_1 = Version(1, 1)
 V1_43 = Version(1, 43)
 
-# ids of the rows of a page -> the field's value for each, as JSON text
-Loader = Callable[[Connection, Sequence[int]], Mapping[int, str]]
+# reads once for all rows; then the field's value for a row's id, as JSON text
+Loader = Callable[[Connection], Load]
 
 REDACTED = "** Redacted: your project may not see this. **"
 
 
 @dataclass(frozen=True)
 class Field:
-    """One attribute. `writable` says where a client may set it; `load` fills it for a whole page at
-    once when it lives in another table; `shown` adapts the value to older versions; `inner` lists keys
+    """One attribute. `writable` says where a client may set it; `load` fills it for all rows at
+    once when they do not hold it; `shown` adapts the value to older versions; `inner` lists keys
     inside a JSON object that came later than the field."""
 
     name: str
