@@ -74,9 +74,9 @@ verb, *words = sys.argv[2:]
 
 def running():
     try:
-        os.kill(int(pid.read_text()), 0)
-        return True
-    except (OSError, ValueError):
+        # One that has switched itself off may be left a zombie.
+        return pathlib.Path(f"/proc/{{pid.read_text()}}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
         return False
 
 if verb == "get":

@@ -91,6 +91,7 @@ class Site:
             api__ramdisk_heartbeat_timeout="10",
             agent__callback_networks=NETWORK,
             agent__require_tls="true",
+            agent__power_off_wait="120",
             agent__erase_devices_priority="0",
             boot__allowed_networks=f"{NETWORK},{PREFIX}",
             boot__kernel_append_params="console=ttyS0",
