@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 from oslo_config import cfg
-from sqlalchemy import Connection, Row, Table, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, Table, bindparam, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from holdfast import config, errors
@@ -19,6 +19,7 @@ from holdfast.baremetal.drivers.registry import Drivers
 from holdfast.baremetal.task import Connector, Node, Port, Portgroup, Target, Task
 from holdfast.db import tables
 from holdfast.db.engine import Database, now
+from holdfast.db.prepared import Prepared
 from holdfast.services import Services
 from holdfast.web.kinds import is_uuid, new_uuid
 
@@ -33,11 +34,23 @@ _JSON_COLUMNS = tuple(
 nodes = tables.nodes
 
 
+def _by(column: ColumnElement[Any]) -> Select[Any]:
+    return select(nodes).where(column == bindparam("ident"))
+
+
+# (by UUID, lock)
+_FIND = {
+    (True, False): Prepared(_by(nodes.c.uuid)),
+    (True, True): Prepared(_by(nodes.c.uuid).with_for_update()),
+    (False, False): Prepared(_by(nodes.c.name)),
+    (False, True): Prepared(_by(nodes.c.name).with_for_update()),
+}
+
+
 def find(connection: Connection, ident: str, *, lock: bool = False) -> Row[Any]:
     """The row of the node with that UUID or name. `lock`: the row is about to be changed."""
-    column = nodes.c.uuid if is_uuid(ident) else nodes.c.name
-    statement = select(nodes).where(column == (ident.lower() if is_uuid(ident) else ident))
-    row = connection.execute(statement.with_for_update() if lock else statement).first()
+    by_uuid = is_uuid(ident)
+    row = _FIND[by_uuid, lock].first(connection, ident=ident.lower() if by_uuid else ident)
     if row is None:
         raise missing(ident)
     return row
@@ -114,7 +127,7 @@ def change(
         if not freeing:
             _require_changeable(row, inspection_shown)
         locks.require_free(label(row), row.reservation)
-        values = changes({**row._mapping, "chassis_uuid": chassis_uuid})
+        values = changes({**row._asdict(), "chassis_uuid": chassis_uuid})
         _check_changes(services.drivers, row, values, reset_interfaces)
         if "owner" in values:
             _require_reassignable(connection, row, may_reassign)

@@ -18,10 +18,11 @@ import logging
 import secrets as randomness
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, Select, Update, select, update
+from sqlalchemy import Connection, Row, bindparam, func, select, update
 
 from holdfast import errors, secrets
 from holdfast.baremetal import boot_progress, callback_urls, nodes, states
@@ -29,6 +30,7 @@ from holdfast.baremetal.flows import abort_node, clean_node, deploy_node, inspec
 from holdfast.baremetal.flows.node_work import NodeParams
 from holdfast.db import tables
 from holdfast.db.engine import Database, ago, now
+from holdfast.db.prepared import Prepared
 from holdfast.flows.flow import Flow
 from holdfast.services import Services
 from holdfast.web import kinds
@@ -72,17 +74,26 @@ def missing() -> errors.NotFound:
 
 def find(db: Database, node_uuid: str | None, addresses: list[str], *, restrict: bool) -> Row[Any]:
     """The node a ramdisk runs on."""
-    table, ports = tables.nodes, tables.ports
-    if node_uuid is not None:
-        statement: Select[Any] = select(table).where(table.c.uuid == node_uuid)
-    else:
-        matching = select(ports.c.node_id).where(ports.c.address.in_(addresses))
-        statement = select(table).where(table.c.id.in_(matching)).limit(2)
     with db.read() as connection:
-        rows = connection.execute(statement).all()
+        if node_uuid is not None:
+            rows = _BY_UUID.all(connection, uuid=node_uuid)
+        else:
+            values = {f"address_{number}": address for number, address in enumerate(addresses)}
+            rows = _by_addresses(len(addresses)).all(connection, **values)
     if len(rows) != 1 or (restrict and rows[0].provision_state not in states.LOOKUP):
         raise missing()
     return rows[0]
+
+
+_BY_UUID = Prepared(select(tables.nodes).where(tables.nodes.c.uuid == bindparam("uuid")))
+
+
+@lru_cache(maxsize=16)
+def _by_addresses(count: int) -> Prepared:
+    """Nodes that have a port with one of so many addresses; two of them are as bad as more."""
+    ports, table = tables.ports, tables.nodes
+    matching = ports.c.address.in_([bindparam(f"address_{number}") for number in range(count)])
+    return Prepared(select(table).where(table.c.id.in_(select(ports.c.node_id).where(matching))).limit(2))
 
 
 def addresses_in(text: str) -> list[str]:
@@ -124,14 +135,14 @@ def heartbeat(services: Services, ident: str, beat: Beat, *, token_required: boo
             row = _expecting(services, connection, ident, lock=not left)
             info = _recorded(services, row, beat, token_required)
             if not left:
-                connection.execute(_replacement(row, info, **_signs(row, beat)))
+                _write(connection, row, info, **_signs(row, beat))
         if not left or _replace(services.db, row, info, **_signs(row, beat)):
             break
     if row.reservation is None and beat.agent_status != "start":
         act(services, row.uuid, row.provision_state, info)
 
 
-def _signs(row: Row[Any], beat: Beat) -> dict[str, Any]:
+def _signs(row: Row[Any], beat: Beat) -> dict[str, str]:
     """What else of the node changes with a heartbeat."""
     values = {}
     if row.provision_state in states.WAITING:
@@ -237,20 +248,38 @@ def _require_token(info: Mapping[str, Any], given: str | None, required: bool) -
         raise errors.BadRequest("The agent_token is not the one of this boot.")
 
 
-def _replace(db: Database, row: Row[Any], info: dict[str, Any], **values: Any) -> bool:
+def _replace(db: Database, row: Row[Any], info: dict[str, Any], **signs: str) -> bool:
     """Writes driver_internal_info unless the node has changed since the row was read."""
     with db.write() as connection:
-        return connection.execute(_replacement(row, info, **values)).rowcount == 1
+        return _write(connection, row, info, **signs)
 
 
-def _replacement(row: Row[Any], info: dict[str, Any], **values: Any) -> Update:
-    table = tables.nodes
+def _write(connection: Connection, row: Row[Any], info: dict[str, Any], **signs: str) -> bool:
     return (
-        update(table)
-        .where(
-            table.c.id == row.id,
-            table.c.driver_internal_info == row.driver_internal_info,
-            table.c.provision_state == row.provision_state,
+        _RECORD.change(
+            connection,
+            node_id=row.id,
+            seen=row.driver_internal_info,
+            state=row.provision_state,
+            info=msgspec.json.encode(info).decode(),
+            waited=signs.get("provision_updated_at"),
+            pending=signs.get("heartbeat_pending"),
         )
-        .values(driver_internal_info=msgspec.json.encode(info).decode(), **values)
+        == 1
     )
+
+
+_T = tables.nodes.c
+_RECORD = Prepared(
+    update(tables.nodes)
+    .where(
+        _T.id == bindparam("node_id"),
+        _T.driver_internal_info == bindparam("seen"),
+        _T.provision_state == bindparam("state"),
+    )
+    .values(
+        driver_internal_info=bindparam("info"),
+        provision_updated_at=func.coalesce(bindparam("waited"), _T.provision_updated_at),
+        heartbeat_pending=func.coalesce(bindparam("pending"), _T.heartbeat_pending),
+    )
+)

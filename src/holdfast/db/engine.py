@@ -8,7 +8,9 @@ BEGIN IMMEDIATE under a process lock so that writers queue up instead of failing
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, Engine, Select, create_engine, event, make_url
+from sqlalchemy.exc import InvalidatePoolError
 from sqlalchemy.pool import QueuePool, StaticPool
 
 SQLITE_PRAGMAS = (
@@ -26,6 +29,10 @@ SQLITE_PRAGMAS = (
     "PRAGMA busy_timeout=30000",
     "PRAGMA cache_size=-2000",
 )
+
+
+# Seconds after which a connection to PostgreSQL is asked whether it still stands.
+RESTED = 0.5
 
 
 def now() -> str:
@@ -65,9 +72,9 @@ class Database:
             self.writer = _sqlite(url, poolclass=StaticPool)
             event.listen(self.writer, "begin", lambda c: c.exec_driver_sql("BEGIN IMMEDIATE"))
         else:
-            self.reader = self.writer = create_engine(
-                url, pool_size=pool_size, max_overflow=16, pool_pre_ping=True, hide_parameters=True
-            )
+            self.writer = _postgresql(url, pool_size=pool_size, max_overflow=16)
+            # The same connections, without a transaction around each read: that would be two more round trips.
+            self.reader = self.writer.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
@@ -87,8 +94,7 @@ class Database:
 
     def close(self) -> None:
         self.reader.dispose()
-        if self.writer is not self.reader:
-            self.writer.dispose()
+        self.writer.dispose()
 
 
 def _sqlite(url: str, **kwargs: Any) -> Engine:
@@ -103,5 +109,25 @@ def _sqlite(url: str, **kwargs: Any) -> Engine:
         connection.isolation_level = None
         for pragma in SQLITE_PRAGMAS:
             connection.execute(pragma)
+
+    return engine
+
+
+def _postgresql(url: str, **kwargs: Any) -> Engine:
+    engine = create_engine(url, hide_parameters=True, **kwargs)
+
+    @event.listens_for(engine, "checkin")
+    def rest(_connection: Any, record: Any) -> None:
+        record.info["resting_since"] = time.monotonic()
+
+    # SQLAlchemy's own `pool_pre_ping` would ask before every use: one more round trip for each request.
+    @event.listens_for(engine, "checkout")
+    def probe(connection: Any, record: Any, _proxy: Any) -> None:
+        """A server that was restarted is found out before somebody's work fails on it."""
+        if time.monotonic() - record.info.get("resting_since", math.inf) > RESTED:
+            try:
+                engine.dialect.do_ping(connection)
+            except engine.dialect.loaded_dbapi.Error as error:
+                raise InvalidatePoolError from error
 
     return engine
