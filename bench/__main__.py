@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 
 from bench import SCRATCH, BenchError, report
-from bench.comparison import PARTS, SIZES, Options, compare
+from bench.comparison import PARTS, SIZES, Options, compare, usual
 from bench.postgresql import TITLES
 from bench.services import SERVICES
 from bench.stage import FULL, QUICK
@@ -44,18 +44,19 @@ def parse() -> Options:
     parser.add_argument("--database", nargs="+", choices=TITLES, help="kinds of database (default: both)")
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--services", nargs="+", choices=SERVICES, default=list(SERVICES))
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--parts", nargs="+", choices=PARTS, help=f"what to measure (default: {' '.join(PARTS)})")
     given = parser.parse_args()
-    sizes = given.nodes or ([min(SIZES)] if given.quick else list(SIZES))
+    databases, sizes, parts = usual(given.quick)
+    sizes = given.nodes or sizes
     if min(sizes) < max(LEVELS):
         parser.error(f"--nodes must be at least {max(LEVELS)}")
     return Options(
         plan=QUICK if given.quick else FULL,
-        databases=given.database or (["sqlite"] if given.quick else list(TITLES)),
+        databases=given.database or databases,
         sizes=sizes,
         workloads=[workload for workload in WORKLOADS if workload.name in given.only],
         services=[name for name in SERVICES if name in given.services],
-        parts=[part for part in PARTS if part in given.parts],
+        parts=[part for part in PARTS if part in (given.parts or parts)],
     )
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-WIDTH = 860
-LABELS_END = 220
-BARS_START = 232
-BARS_END = 610
+WIDTH = 920
+LABELS_END = 280
+BARS_START = 292
+BARS_END = 670
 ROW = 30
 BAR = 18
 TOP = 58

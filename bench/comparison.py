@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from bench import machine, targets
 from bench.deploys import measure_flows
+from bench.postgresql import TITLES
 from bench.profile import profiles
 from bench.report import Report
+from bench.services import SERVICES
 from bench.stage import MINOR, QUICK, Plan, Stage, run_stage
 from bench.storm import measure_storm
 from bench.workers import measure_workers
@@ -25,6 +27,7 @@ SIZES = {
 }
 QUICK_SECONDS = 200.0
 PARTS = ("requests", "flows", "storm", "workers")
+QUICK_PARTS = ("requests", "flows")
 ROUNDS_BESIDE = 2
 
 
@@ -42,11 +45,8 @@ class Options:
     @property
     def is_whole(self) -> bool:
         """Whether this is a run to be published: a full or quick one with nothing left out."""
-        return (
-            self.workloads == list(WORKLOADS)
-            and len(self.services) > 1
-            and self.parts == list(PARTS)
-            and (self.plan is QUICK or self.sizes == list(SIZES))
+        return (self.workloads, self.services) == (list(WORKLOADS), list(SERVICES)) and (
+            (self.databases, self.sizes, self.parts) == usual(quick=self.plan is QUICK)
         )
 
     def stages(self) -> list[Stage]:
@@ -58,6 +58,13 @@ class Options:
                 if services:
                     found.append(Stage(database, size, services, QUICK_SECONDS if self.plan is QUICK else seconds))
         return found
+
+
+def usual(quick: bool) -> tuple[list[str], list[int], list[str]]:
+    """The databases, sizes and parts of a run of which nothing was left out."""
+    if quick:
+        return ["sqlite"], [min(SIZES)], list(QUICK_PARTS)
+    return list(TITLES), list(SIZES), list(PARTS)
 
 
 def compare(options: Options) -> Report:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import selectors
 import socket
 import subprocess
@@ -24,7 +25,9 @@ from urllib.parse import urlsplit
 from bench import ROOT, BenchError
 
 STALLED_SECONDS = 60
-CHUNK = 1 << 18
+CHUNK = 1 << 14
+SCRATCHPAD = bytearray(1 << 20)
+NEXT_LINK = re.compile(rb'"next": ?("[^"]+")')
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,8 @@ class Incoming:
     def __init__(self) -> None:
         self._received = bytearray()
         self._body_at = 0
-        self._length = 0
+        self.length = 0
+        self.missing = 0
         self.status = 0
         self.closes = False
 
@@ -159,9 +163,15 @@ class Incoming:
         self._received += arrived
         if not self._body_at and not self._read_head():
             return None
-        if len(self._received) < self._body_at + self._length:
-            return None
-        return bytes(self._received[self._body_at :])
+        self.missing = self._body_at + self.length - len(self._received)
+        return None if self.missing > 0 else bytes(self._received[self._body_at :])
+
+    def take_unseen(self, count: int) -> bytes | None:
+        """Count so many bytes of the body that nobody looks at; what was seen of it once the answer is complete."""
+        if not count:
+            raise ConnectionError("closed before the answer was complete")
+        self.missing -= count
+        return None if self.missing > 0 else bytes(self._received[self._body_at :])
 
     def _read_head(self) -> bool:
         end = self._received.find(b"\r\n\r\n")
@@ -173,7 +183,7 @@ class Incoming:
             raise BenchError("the load generator reads answers with a Content-Length only")
         self.status = int(status_line.split(" ", 2)[1])
         self.closes = headers.get("connection", "").lower() == "close"
-        self._length = int(headers.get("content-length", 0))
+        self.length = int(headers.get("content-length", 0))
         self._body_at = end + 4
         return True
 
@@ -204,8 +214,15 @@ class Connection:
         self.answer = Incoming()
         self._socket.sendall(message)
 
-    def receive(self) -> bytes | None:
-        """Take what has arrived; the body once the answer is complete."""
+    def receive(self, whole: bool) -> bytes | None:
+        """Take what has arrived; the body once the answer is complete, or its beginning unless `whole` is asked for.
+
+        MSG_TRUNC has the kernel throw bytes away instead of copying them here: on a machine with few cores, reading
+        megabytes that nobody looks at would slow down the service that sends them.
+        """
+        if self.answer.missing > 0 and not whole and self.answer.status < 300:
+            size = min(self.answer.missing, len(SCRATCHPAD))
+            return self.answer.take_unseen(self._socket.recv_into(SCRATCHPAD, size, socket.MSG_TRUNC))
         return self.answer.take(self._socket.recv(CHUNK))
 
 
@@ -262,7 +279,7 @@ class Run:
 
     def _receive(self, connection: Connection, underway: Underway) -> None:
         try:
-            body = connection.receive()
+            body = connection.receive(whole=self._job.keeps_bodies or self._job.follows_next)
         except ConnectionError as error:
             self._selector.unregister(connection)
             connection.closes = True
@@ -271,7 +288,7 @@ class Run:
             return
         if body is not None:
             self._selector.unregister(connection)
-            self._burst.received_bytes += len(body)
+            self._burst.received_bytes += connection.answer.length
             if self._job.keeps_bodies and connection.answer.status < 300:
                 self._burst.bodies.append(body.decode())
             self._take(connection, underway, body)
@@ -279,8 +296,8 @@ class Run:
     def _take(self, connection: Connection, underway: Underway, body: bytes) -> None:
         if not 200 <= connection.answer.status < 300:
             self._burst.count_error(connection.answer.status, underway.request, body)
-        elif self._job.follows_next and (link := json.loads(body).get("next")):
-            parts = urlsplit(link)
+        elif self._job.follows_next and (link := NEXT_LINK.search(body)):
+            parts = urlsplit(json.loads(link[1]))
             self._send(connection, self._message(underway.request, f"{parts.path}?{parts.query}"), underway)
             return
         else:

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from bench import ROOT
 from bench.chart import ratio_chart
 from bench.measure import Figures, Upkeep
+from bench.postgresql import TITLES
 from bench.stage import Line, Results
 from bench.tables import Table, as_markdown, as_text, number
 from bench.targets import FLAT, OURS, REFERENCE, Verdict, cost_per_row, least_cpu
@@ -148,7 +149,8 @@ def publish(report: Report) -> None:
     LATEST_JSON.parent.mkdir(exist_ok=True)
     LATEST_JSON.write_text(json.dumps(asdict(report), indent=2) + "\n")
     if rows := chart_rows(report):
-        LATEST_SVG.write_text(ratio_chart("CPU time per request, times less than Ironic", rows))
+        nodes = max(results.stage.nodes for results in report.stages if REFERENCE in results.stage.services)
+        LATEST_SVG.write_text(ratio_chart(f"CPU time per request, times less than Ironic ({nodes:,} nodes)", rows))
     if not RESULTS.exists():
         RESULTS.write_text(PREAMBLE)
     with RESULTS.open("a") as results:
@@ -171,13 +173,14 @@ def section(report: Report) -> str:
 
 
 def chart_rows(report: Report) -> list[tuple[str, float, str]]:
-    """A bar for each workload that both can do, in each stage."""
+    """A bar for each workload that both can do, on each database with the largest fleet that both have."""
+    largest = {results.stage.database: results for results in report.stages if REFERENCE in results.stage.services}
     rows = []
-    for results in report.stages:
+    for results in largest.values():
         for name, title in {line.workload: line.title for line in results.lines}.items():
             theirs, ours = (least_cpu(results, name, service) for service in (REFERENCE, OURS))
             if theirs is not None and ours is not None:
-                label = f"{title} ({results.stage.title})"
+                label = f"{title}, {TITLES[results.stage.database]}"
                 rows.append((label, theirs / ours, f"{number(theirs)} → {number(ours)} ms"))
     return rows
 

@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,9 +83,9 @@ RAMDISK_HEARTBEAT = {VERSION_HEADER: "1.68"}
 FIRST_REQUEST = "/v1/nodes?limit=1"
 START_SECONDS = 60
 STOP_SECONDS = 15
-SAMPLE_SECONDS = 0.05
-BUSY_SHARE = 0.05
-QUIET_SECONDS = 0.3
+# Quiet: less than this share of one core over all samples. Busy: more than that share in one.
+SAMPLES, SAMPLE_SECONDS = 6, 0.05
+QUIET_SHARE, BUSY_SHARE = 0.04, 0.25
 SETTLE_SECONDS = 60
 
 
@@ -198,15 +199,17 @@ class Service:
         Returns when it was last busy, by `time.perf_counter`.
         """
         deadline = time.monotonic() + SETTLE_SECONDS
-        busy_until = last = time.perf_counter()
-        before = self.cpu_seconds()
+        busy_until = time.perf_counter()
+        samples = deque([(busy_until, self.cpu_seconds())], maxlen=SAMPLES + 1)
         while time.monotonic() < deadline:
             time.sleep(SAMPLE_SECONDS)
+            earlier, before = samples[-1]
             now, cpu = time.perf_counter(), self.cpu_seconds()
-            if cpu - before > BUSY_SHARE * (now - last):
+            samples.append((now, cpu))
+            if cpu - before > BUSY_SHARE * (now - earlier):
                 busy_until = now
-            before, last = cpu, now
-            if now - busy_until > QUIET_SECONDS:
+            since, at_first = samples[0]
+            if len(samples) > SAMPLES and cpu - at_first < QUIET_SHARE * (now - since):
                 return busy_until
         raise BenchError(f"{self.name} is still busy {SETTLE_SECONDS} s after its last request")
 

@@ -12,6 +12,8 @@ import pytest
 from bench import BenchError
 from bench.load import Burst, Job, LoadGenerator, Request, fire
 
+LARGE = 5_000_000
+
 
 class Handler(BaseHTTPRequestHandler):
     """/pages/N is the first of N pages, /missing is not there, /once answers and hangs up."""
@@ -28,6 +30,8 @@ class Handler(BaseHTTPRequestHandler):
             document["next"] = f"http://{self.headers['Host']}/api/pages/{left - 1}?limit=1"
         self.send_response(404 if path == "/api/missing" else 200)
         content = json.dumps(document).encode()
+        if path == "/api/large":
+            content = b"x" * LARGE
         self.send_header("Content-Length", str(len(content)))
         if path == "/api/once":
             self.send_header("Connection", "close")
@@ -65,6 +69,13 @@ def test_a_walk_is_one_request_with_many_pages(url: str) -> None:
         "/api/pages/2?limit=1",
         "/api/pages/1?limit=1",
     ]
+
+
+def test_bodies_are_counted_whole_whether_anybody_looks_at_them_or_not(url: str) -> None:
+    requests = [Request("GET", "/large"), Request("GET", "/large"), Request("GET", "/pages/1")]
+    unseen, seen = fire(Job(url, {}, requests)), fire(Job(url, {}, requests), keeps_bodies=True)
+    assert unseen.received_bytes == seen.received_bytes == sum(map(len, seen.bodies)) > 2 * LARGE
+    assert (len(unseen.latencies), unseen.bodies) == (3, [])
 
 
 def test_a_service_that_hangs_up_is_connected_to_again(url: str) -> None:
