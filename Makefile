@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEBIAN := postgresql ipmitool openipmi qemu-system-x86 ipxe-qemu seabios tgt dnsmasq-base iproute2 lshw gdisk parted openssl \
-	mmdebstrap zstd cpio qemu-utils
+	mmdebstrap zstd cpio qemu-utils ovmf mtools dosfstools
 
 .DEFAULT_GOAL := help
 .PHONY: help run install check test bench docs debian clean

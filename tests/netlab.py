@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -171,6 +172,28 @@ def boot_sector(message: str) -> bytes:
     sector = bytes(code) + f"\r\n{message}\r\n".encode() + b"\x00"
     assert len(sector) <= 510
     return sector.ljust(510, b"\x00") + b"\x55\xaa"
+
+
+# The same for UEFI, which has switched the processor to 64 bits:
+#         lea rsi,[rip+message]
+#   next: lodsb; test al,al; jz rest; mov bl,al
+#   wait: mov edx,3fd; in al,dx; test al,20; jz wait; mov edx,3f8; mov al,bl; out dx,al; jmp next
+#   rest: hlt; jmp rest
+_EFI_CODE = bytes.fromhex("488d351e000000 ac 84c0 7416 88c3 bafd030000 ec a820 74f6 baf8030000 88d8 ee ebe5 f4 ebfd")
+
+
+def efi_program(message: str) -> bytes:
+    """A program for UEFI that says so on the serial console: the smallest PE32+ file, of headers and one section."""
+    block, page, header = 512, 4096, 240
+    code = _EFI_CODE + f"\r\n{message}\r\n".encode() + b"\x00"
+    assert len(code) <= block
+    pe = b"PE\x00\x00" + struct.pack("<HHIIIHH", 0x8664, 1, 0, 0, 0, header, 0x22)  # x86-64, one section, executable
+    optional = struct.pack("<HHIIIII", 0x20B, 0, block, 0, 0, page, page)  # begins at the section's first byte
+    optional += struct.pack("<QII6HIIII", 0, page, block, *[0] * 6, 0, 2 * page, block, 0)
+    optional += struct.pack("<HHQQQQII", 10, 0, *[16 * page] * 4, 0, 16)  # an EFI application
+    section = b".text".ljust(8, b"\x00") + struct.pack("<6IHHI", block, page, block, block, 0, 0, 0, 0, 0x60000020)
+    headers = b"MZ".ljust(60, b"\x00") + (64).to_bytes(4, "little") + pe + optional.ljust(header, b"\x00") + section
+    return headers.ljust(block, b"\x00") + code.ljust(block, b"\x00")
 
 
 def volume(path: Path, message: str) -> Path:

@@ -35,9 +35,11 @@ PACKAGES = (
     "udev",
     "iproute2",
     # what the agent calls
+    "efibootmgr",
     "fdisk",
     "gdisk",
     "lshw",
+    "mount",
     "parted",
     "psmisc",
     "qemu-utils",
@@ -46,8 +48,8 @@ PACKAGES = (
     "libgcc-s1",
     "libc-bin",
 )
-# Drivers of the machines that QEMU makes.
-MODULES = ("virtio_pci", "virtio_net", "virtio_blk")
+# Drivers of the machines that QEMU makes, and what reads EFI partitions and variables.
+MODULES = ("virtio_pci", "virtio_net", "virtio_blk", "vfat", "nls_cp437", "nls_ascii", "efivarfs")
 AGENT = "usr/lib/python3/dist-packages"
 # Left out: nobody reads it there.
 UNREAD = (
@@ -99,6 +101,7 @@ mount -t devpts devpts /dev/pts
 mount -t tmpfs run /run
 exec > /dev/console 2>&1
 echo "{INIT_SAYS}"
+[ ! -d /sys/firmware/efi ] || mount -t efivarfs efivarfs /sys/firmware/efi/efivars
 /usr/lib/systemd/systemd-udevd --daemon
 udevadm trigger --action=add
 udevadm settle

@@ -180,9 +180,16 @@ class TestLeases:
         shown = api.send("GET", f"/v1/nodes/{node}")["driver_internal_info"]["boot_progress"]
         assert shown["dhcp"] == "2026-01-01T00:00:01+00:00"
 
-    def test_only_for_a_machine_that_was_not_heard_of_since_it_was_switched_on(self, api: Application) -> None:
+    def test_a_late_report_still_comes_before_the_script(self, api: Application) -> None:
+        node = self.booting(api, script_fetched="2026-01-01T00:00:02+00:00")
+        self.tell(api)
+        assert self.progress(api, node) == ["power_on", "dhcp", "script_fetched"]
+        shown = api.send("GET", f"/v1/nodes/{node}")["driver_internal_info"]["boot_progress"]
+        assert shown["dhcp"] == shown["script_fetched"]
+
+    def test_only_for_a_machine_whose_ramdisk_has_not_called_yet(self, api: Application) -> None:
         node = self.booting(api)
-        cases = ({}, {"power_on": "x", "script_fetched": "y"}, {"power_on": "x", "powered_off": "y"})
+        cases = ({}, {"power_on": "x", "lookup": "y"}, {"power_on": "x", "powered_off": "y"})
         for marks in cases:
             self.mark(api, node, **marks)
             self.tell(api)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import struct
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -33,15 +33,18 @@ RESCUE_PASSWORD = "c4nary-rescue-pw"
 DISK_SIZE = 5 * 1024**3  # the agent overlooks disks of less than 4 GiB
 IMAGE_SIZE = 16 * 1024**2
 WEB_PORT = 8080
+FIRMWARE = Path("/usr/share/OVMF")
 PATIENCE = 300  # seconds for one boot of the ramdisk, on a machine that is busy with other tests
 
-# A machine with one card and one disk, which boots from what the BMC was told last.
+# A machine with one card and one disk. It boots from the card if the BMC was told so last, else as its firmware thinks.
 MACHINE = f"""#!/bin/sh
-case $(cat "$0.boot") in pxe) from=n;; *) from=c;; esac
-exec qemu-system-x86_64 -machine pc,accel=tcg,graphics=off -smp 2 -m 1024 -display none -monitor none -boot $from \\
+case $(cat "$0.boot") in pxe) first=,bootindex=0;; *) first=;; esac
+[ ! -e "$0.variables" ] || firmware="-drive if=pflash,format=raw,readonly=on,file={FIRMWARE / "OVMF_CODE_4M.fd"} \\
+    -drive if=pflash,format=raw,file=$0.variables"
+exec qemu-system-x86_64 -machine pc,accel=tcg,graphics=off -smp 2 -m 1024 -display none -monitor none $firmware \\
     -chardev file,id=console,path="$0.console",append=on -serial chardev:console \\
     -drive file="$0.disk",format=raw,if=virtio,cache=unsafe \\
-    -netdev tap,id=n0,ifname=tap0,script=no,downscript=no -device virtio-net-pci,netdev=n0,mac={MAC}
+    -netdev tap,id=n0,ifname=tap0,script=no,downscript=no -device virtio-net-pci,netdev=n0,mac={MAC}$first
 """
 
 # The marks of a deploy, in their order.
@@ -171,15 +174,38 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def image(directory: Path) -> tuple[bytes, dict[str, str]]:
-    """A bootable disk with a partition of random bytes; its content, and what instance_info says of it, as qcow2."""
+    """A disk that a BIOS boots, with a partition of random bytes; its content, and what instance_info says of it."""
     partition = struct.pack("<BBBBBBBBII", 0x80, 0, 0, 0, 0x83, 0, 0, 0, 2048, IMAGE_SIZE // 512 - 2048)
     start = netlab.boot_sector(BOOTED)[:446] + partition + bytes(48) + b"\x55\xaa"
     content = start.ljust(2048 * 512, b"\x00") + os.urandom(IMAGE_SIZE - 2048 * 512)
-    raw, qcow2 = directory / "image.raw", directory / "web" / "image.qcow2"
+    raw = directory / "image.raw"
     raw.write_bytes(content)
-    subprocess.run(["qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", raw, qcow2], check=True)
+    return content, published(directory, raw)
+
+
+def uefi_image(directory: Path) -> dict[str, str]:
+    """A disk with an EFI partition, on which no firmware would find the program by itself."""
+    raw, partition, program = (directory / name for name in ("image.raw", "partition", "program"))
+    program.write_bytes(netlab.efi_program(BOOTED))
+    for path, size in ((raw, 48), (partition, 40)):
+        with path.open("wb") as file:
+            file.truncate(size << 20)
+    netlab.run("sgdisk", "--new=1:2048:+40M", "--typecode=1:ef00", raw)
+    netlab.run("mkfs.vfat", partition)
+    netlab.run("mmd", "-i", partition, "::/EFI", "::/EFI/system")
+    netlab.run("mcopy", "-i", partition, program, "::/EFI/system/bootx64.efi")
+    with raw.open("r+b") as file:
+        file.seek(2048 * 512)
+        file.write(partition.read_bytes())
+    return published(directory, raw)
+
+
+def published(directory: Path, raw: Path) -> dict[str, str]:
+    """Puts a disk on the web server, as qcow2; what instance_info says of it."""
+    qcow2 = directory / "web" / "image.qcow2"
+    netlab.run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", "-c", raw, qcow2)
     digest = hashlib.sha256(qcow2.read_bytes()).hexdigest()
-    return content, {"image_source": f"http://{GATEWAY}:{WEB_PORT}/image.qcow2", "image_checksum": digest}
+    return {"image_source": f"http://{GATEWAY}:{WEB_PORT}/image.qcow2", "image_checksum": digest}
 
 
 def test_a_machine_is_deployed_though_the_service_is_killed_meanwhile_and_rescued(site: Site) -> None:
@@ -232,6 +258,20 @@ def test_a_machine_is_inspected_and_cleaned_by_its_ramdisk(site: Site) -> None:
         site.ask(service, node, "provide", "available")  # cleans
     with site.disk.open("rb") as disk:
         assert disk.read(512) == bytes(512)  # no partition is left
+
+
+def test_a_machine_with_uefi_boots_by_the_entry_that_its_ramdisk_made(site: Site) -> None:
+    shutil.copyfile(FIRMWARE / "OVMF_VARS_4M.fd", site.directory / "machine.variables")
+    uefi = {"properties": {"capabilities": "boot_mode:uefi"}, "instance_info": uefi_image(site.directory)}
+    with ExitStack() as stack:
+        service = stack.enter_context(site.serving())
+        node = site.enrolled(service, automated_clean=False, **uefi)
+        site.ask(service, node, "provide", "available")
+        stack.enter_context(netlab.dnsmasq(site.directory, site.dhcp(service)))
+        site.ask(service, node, "active", "wait call-back")
+        deployed = site.settle(service, node, "active")
+        netlab.until(lambda: BOOTED in site.said(), 60, site.story)
+    assert list(deployed["driver_internal_info"]["boot_progress"]) == PROGRESS
 
 
 def test_a_boot_that_gets_stuck_on_its_way_to_the_script_says_where(site: Site) -> None:

@@ -132,9 +132,16 @@ def has_reached(info: Mapping[str, Any], mark: str) -> bool:
     return mark in (info.get(KEY) or {})
 
 
-def awaits_dhcp(info: Mapping[str, Any]) -> bool:
-    """Whether the machine was switched on for a ramdisk, and nothing was heard of it since."""
-    return set(info.get(KEY) or {}) == {POWER_ON}
+def awaits_lease(info: Mapping[str, Any]) -> bool:
+    """Whether the machine was switched on for a ramdisk that has not called yet, and its lease is not known."""
+    return is_under_way(info) and not {DHCP, LOOKUP} & set(info[KEY])
+
+
+def leased(info: Mapping[str, Any]) -> dict[str, Any]:
+    """With the mark of the lease, for who awaits it. The report may come after the machine has made use of it."""
+    marks = dict(info[KEY])
+    before = {POWER_ON: marks.pop(POWER_ON), DHCP: marks.get(SCRIPT_FETCHED, now())}
+    return {**info, KEY: {**before, **marks}}
 
 
 def overdue(conf: cfg.ConfigOpts, info: Mapping[str, Any]) -> str | None:

@@ -87,13 +87,13 @@ def note_lease(services: Services, mac: str, remote: str) -> None:
     )
     with services.db.read() as connection:
         found = connection.execute(statement).first()
-    if found is None or not boot_progress.awaits_dhcp(msgspec.json.decode(found.driver_internal_info)):
+    if found is None or not boot_progress.awaits_lease(msgspec.json.decode(found.driver_internal_info)):
         return
     with services.db.write() as connection:
         row = nodes.find(connection, found.uuid, lock=True)
         info = msgspec.json.decode(row.driver_internal_info)
-        if boot_progress.awaits_dhcp(info):
-            marked = msgspec.json.encode(boot_progress.reached(info, boot_progress.DHCP)).decode()
+        if boot_progress.awaits_lease(info):
+            marked = msgspec.json.encode(boot_progress.leased(info)).decode()
             connection.execute(update(table).where(table.c.id == row.id).values(driver_internal_info=marked))
 
 
