@@ -130,19 +130,20 @@ class Application:
             if threading.get_ident() == thread:
                 statements.append(statement)
 
-        prepared = Prepared.__call__
+        prepared = Prepared._executed
 
-        def note_prepared(read: Prepared, connection: Any, **values: Any) -> Any:
-            note(connection, None, str(read._statement))
-            return prepared(read, connection, **values)
+        def note_prepared(statement: Prepared, connection: Any, values: Any) -> Any:
+            note(connection, None, str(statement._statement))
+            return prepared(statement, connection, values)
 
-        engines = {self.services.db.reader, self.services.db.writer}
+        db = self.services.db
+        engines = [db.writer, db.reader] if db.is_sqlite else [db.writer]  # PostgreSQL's reader is a view of its writer
         for engine in engines:
             event.listen(engine, "before_cursor_execute", note)
         try:
-            # Hot reads go past SQLAlchemy's events.
+            # Hot statements go past SQLAlchemy's events.
             with pytest.MonkeyPatch.context() as patching:
-                patching.setattr(Prepared, "__call__", note_prepared)
+                patching.setattr(Prepared, "_executed", note_prepared)
                 yield statements
         finally:
             for engine in engines:
