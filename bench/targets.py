@@ -31,8 +31,19 @@ UPKEEP = (
     ("memory after listing", "bytes_after_listing", 1 / 3),
     ("cold start", "cold_start_seconds", 1 / 2),
 )
-# Cost per row that may not grow with the fleet, and how far it may move.
-FLAT = ("list_detail", "list_traits", "walk", "trait_half", "trait_rare", "trait_rack", "trait_two", "trait_any")
+# Lists as long in every fleet (walks apart): their cost per row may not grow with it, or hardly.
+FLAT = (
+    "list_detail",
+    "list_traits",
+    "walk",
+    "walk_100",
+    "trait_half",
+    "trait_rack",
+    "trait_two",
+    "trait_any",
+    "trait_not",
+    "trait_none",
+)
 FLAT_GROWTH = 1.25
 
 
