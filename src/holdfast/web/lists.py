@@ -94,7 +94,7 @@ def page(
         if narrow is not None and (narrower := narrow(connection, window)) is not None:
             statement = statement.where(narrower)
         statement = statement.order_by(*_order(resource, sort, descending)).limit(window.size)
-        loaded, hidden = plan.load(connection), hides(request, resource)
+        loaded, hidden = plan.load(connection), _hides(request, resource)
         documents: list[bytes] = []
         last, goes_on = None, False
         for rows in fetch(connection, statement, PART):
@@ -128,27 +128,20 @@ def one(request: Request, resource: Resource, key: Key, missing: str) -> msgspec
         plan = resource.plan(chosen, request.version)
     else:
         plan = resource.full(request.version)
-    with request.services.db.read() as connection:
-        return show(connection, plan, key, request.base, missing, hides(request, resource))
+    return show(request, plan, key, missing)
 
 
-def show(
-    connection: Connection,
-    plan: Plan,
-    key: Key,
-    base: str,
-    missing: str,
-    hidden: Hidden | None = None,
-) -> msgspec.Raw:
-    """The object a key finds, as JSON."""
+def show(request: Request, plan: Plan, key: Key, missing: str) -> msgspec.Raw:
+    """The object a key finds, as the plan shows it."""
     column, value = key
-    rows = plan.by(column)(connection, value=value)
-    if not rows:
-        raise errors.NotFound(missing)
-    return msgspec.Raw(plan.render(rows, base, plan.load(connection), hidden)[0])
+    with request.services.db.read() as connection:
+        rows = plan.by(column)(connection, value=value)
+        if not rows:
+            raise errors.NotFound(missing)
+        return msgspec.Raw(plan.render(rows, request.base, plan.load(connection), _hides(request, plan.resource))[0])
 
 
-def hides(request: Request, resource: Resource) -> Hidden | None:
+def _hides(request: Request, resource: Resource) -> Hidden | None:
     """What decides which fields of the resource this caller must not see; None: it sees all."""
     return resource.guard.hidden(request) if resource.guard is not None else None
 

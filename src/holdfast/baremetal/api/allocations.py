@@ -176,9 +176,7 @@ def destroy(request: Request) -> Reply:
 
 
 def _full(request: Request, uuid: str) -> msgspec.Raw:
-    with request.services.db.read() as connection:
-        plan = ALLOCATION.full(request.version)
-        return lists.show(connection, plan, (T.uuid, uuid), request.base, allocations.missing(uuid).public)
+    return lists.show(request, ALLOCATION.full(request.version), (T.uuid, uuid), allocations.missing(uuid).public)
 
 
 ALL = "/v1/allocations"

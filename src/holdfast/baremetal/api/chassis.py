@@ -93,9 +93,7 @@ def _nodes(request: Request, path: str) -> Reply:
 
 
 def _full(request: Request, uuid: str) -> msgspec.Raw:
-    with request.services.db.read() as connection:
-        plan = CHASSIS.full(request.version)
-        return lists.show(connection, plan, (T.uuid, uuid), request.base, chassis.missing(uuid).public)
+    return lists.show(request, CHASSIS.full(request.version), (T.uuid, uuid), chassis.missing(uuid).public)
 
 
 C = "/v1/chassis/{chassis}"

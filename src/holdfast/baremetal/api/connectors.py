@@ -120,9 +120,7 @@ def destroy(request: Request) -> Reply:
 
 
 def _full(request: Request, uuid: str) -> msgspec.Raw:
-    with request.services.db.read() as connection:
-        plan = CONNECTOR.full(request.version)
-        return lists.show(connection, plan, (T.uuid, uuid), request.base, connectors.missing(uuid).public)
+    return lists.show(request, CONNECTOR.full(request.version), (T.uuid, uuid), connectors.missing(uuid).public)
 
 
 ALL = "/v1/volume/connectors"

@@ -94,9 +94,7 @@ def destroy(request: Request) -> Reply:
 
 
 def _full(request: Request, uuid: str) -> msgspec.Raw:
-    with request.services.db.read() as connection:
-        plan = TEMPLATE.full(request.version)
-        return lists.show(connection, plan, (T.uuid, uuid), request.base, deploy_templates.missing(uuid).public)
+    return lists.show(request, TEMPLATE.full(request.version), (T.uuid, uuid), deploy_templates.missing(uuid).public)
 
 
 ALL = "/v1/deploy_templates"

@@ -374,7 +374,4 @@ def _explains(request: Request) -> bool:
 
 
 def _full(request: Request, uuid: str) -> msgspec.Raw:
-    with request.services.db.read() as connection:
-        plan = NODE.full(request.version)
-        hidden = lists.hides(request, NODE)
-        return lists.show(connection, plan, (T.uuid, uuid), request.base, nodes.missing(uuid).public, hidden)
+    return lists.show(request, NODE.full(request.version), (T.uuid, uuid), nodes.missing(uuid).public)

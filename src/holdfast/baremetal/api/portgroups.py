@@ -155,9 +155,7 @@ def _members(request: Request, path: str) -> Reply:
 
 
 def _full(request: Request, uuid: str) -> msgspec.Raw:
-    with request.services.db.read() as connection:
-        plan = PORTGROUP.full(request.version)
-        return lists.show(connection, plan, (T.uuid, uuid), request.base, portgroups.missing(uuid).public)
+    return lists.show(request, PORTGROUP.full(request.version), (T.uuid, uuid), portgroups.missing(uuid).public)
 
 
 G = "/v1/portgroups/{portgroup}"

@@ -223,9 +223,7 @@ def _below_node(request: Request, path: str) -> Reply:
 
 
 def _full(request: Request, uuid: str) -> msgspec.Raw:
-    with request.services.db.read() as connection:
-        plan = PORT.full(request.version)
-        return lists.show(connection, plan, (T.uuid, uuid), request.base, ports.missing(uuid).public)
+    return lists.show(request, PORT.full(request.version), (T.uuid, uuid), ports.missing(uuid).public)
 
 
 P = "/v1/ports/{port}"

@@ -62,10 +62,7 @@ def show(request: Request) -> Reply:
     fields = [NODE.by_name[name] for name in SHOWN if NODE.by_name[name].since <= request.version]
     plan = NODE.plan(fields, request.version, links=())
     uuid = request.subject.uuid
-    with request.services.db.read() as connection:
-        key, missing, hidden = (tables.nodes.c.uuid, uuid), nodes.missing(uuid).public, lists.hides(request, NODE)
-        document = lists.show(connection, plan, key, request.base, missing, hidden)
-    return Reply(document=document)
+    return Reply(document=lists.show(request, plan, (tables.nodes.c.uuid, uuid), nodes.missing(uuid).public))
 
 
 def set_power(request: Request) -> Reply:

@@ -141,11 +141,7 @@ def destroy(request: Request) -> Reply:
 
 
 def _full(request: Request, uuid: str) -> msgspec.Raw:
-    with request.services.db.read() as connection:
-        plan = TARGET.full(request.version)
-        missing = targets.missing(uuid).public
-        hidden = lists.hides(request, TARGET)
-        return lists.show(connection, plan, (T.uuid, uuid), request.base, missing, hidden)
+    return lists.show(request, TARGET.full(request.version), (T.uuid, uuid), targets.missing(uuid).public)
 
 
 ALL = "/v1/volume/targets"
