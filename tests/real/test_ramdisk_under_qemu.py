@@ -25,7 +25,7 @@ from tests.netlab import GATEWAY, NETWORK, PREFIX
 from tests.postgres import free_port
 from tests.service import Service, serving
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("machines")]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("ramdisk"), pytest.mark.timeout(900)]
 
 MAC = "52:54:00:77:00:04"
 BOOTED = "BOOTED-FROM-THE-DISK"
