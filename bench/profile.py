@@ -14,7 +14,7 @@ import linecache
 import signal
 import sys
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -151,13 +151,18 @@ def _place(file: str) -> str:
     return file
 
 
-def profiles(names: Iterable[str]) -> dict[str, str]:
-    """Of each of these workloads, on SQLite: the work of a request is the same on PostgreSQL but for the driver's."""
-    chosen = [workload for workload in WORKLOADS if workload.name in set(names) & set(KNOWN)]
-    if not chosen:
-        return {}
-    with application("sqlite", NODES) as app:
-        return {workload.name: profiled(app, workload, NODES) for workload in chosen}
+def profiles(wanted: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Of each of these pairs of database and workload, as far as there is a profile of it."""
+    found = {}
+    by_database: dict[str, list[str]] = defaultdict(list)
+    for database, name in dict.fromkeys(wanted):
+        if name in KNOWN:
+            by_database[database].append(name)
+    for database, names in by_database.items():
+        with application(database, NODES) as app:
+            for name in names:
+                found[f"{name}, {postgresql.TITLES[database]}"] = profiled(app, KNOWN[name], NODES)
+    return found
 
 
 def main() -> int:

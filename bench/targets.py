@@ -49,7 +49,7 @@ FLAT_GROWTH = 1.25
 
 @dataclass(frozen=True)
 class Verdict:
-    """One target in one place; `workload` is what to profile if it is missed."""
+    """One target in one place; `workload` on `database` is what to profile if it is missed."""
 
     target: str
     where: str
@@ -57,6 +57,7 @@ class Verdict:
     measured: str
     met: bool
     workload: str = ""
+    database: str = ""
 
 
 def verdicts(stages: Sequence[Results]) -> list[Verdict]:
@@ -91,7 +92,8 @@ def _ratios(results: Results) -> Iterator[Verdict]:
         cpu, served = theirs / ours, line.best[OURS].per_second / line.best[REFERENCE].per_second
         measured = f"{cpu:.1f} × CPU, {served:.1f} × req/s"
         met = cpu >= times and served >= times
-        yield Verdict(line.title, results.stage.title, f"≥ {times} ×", measured, met, workload)
+        where = results.stage
+        yield Verdict(line.title, where.title, f"≥ {times} ×", measured, met, workload, where.database)
 
 
 def _floors(results: Results) -> Iterator[Verdict]:
@@ -100,8 +102,9 @@ def _floors(results: Results) -> Iterator[Verdict]:
         if cost is not None and line is not None:
             ratio = cost / floor.cpu_ms
             measured = f"{ratio:.1f} × ({cost:.1f} of {floor.cpu_ms:.1f} ms)"
-            title = f"{line.title}, over the floor"
-            yield Verdict(title, results.stage.title, f"≤ {FLOOR:g} ×", measured, ratio <= FLOOR, workload)
+            where, title = results.stage, f"{line.title}, over the floor"
+            met = ratio <= FLOOR
+            yield Verdict(title, where.title, f"≤ {FLOOR:g} ×", measured, met, workload, where.database)
 
 
 def _upkeep(results: Results) -> Iterator[Verdict]:
@@ -126,7 +129,7 @@ def _flatness(sizes: Sequence[Results]) -> Iterator[Verdict]:
             measured = f"{small:.1f} → {large:.1f} µs a row"
             met = large <= small * FLAT_GROWTH
             wanted = f"≤ {FLAT_GROWTH:g} × from end to end"
-            yield Verdict(f"{line.title}, flat", where, wanted, measured, met, workload)
+            yield Verdict(f"{line.title}, flat", where, wanted, measured, met, workload, first.stage.database)
 
 
 def _any_line(results: Results, workload: str) -> Line | None:

@@ -103,4 +103,4 @@ def _compared(workload: Workload, one: list[Sample], two: list[Sample]) -> tuple
     row = [workload.title, *map(number, (alone, both, ratio, ours, theirs, generator, most))]
     measured = f"{ratio:.2f} × ({most:.2f} × at best on these cores)"
     title = f"two workers: {workload.title}"
-    return row, Verdict(title, "PostgreSQL", f"≥ {WANTED} ×", measured, ratio >= WANTED, workload.name)
+    return row, Verdict(title, "PostgreSQL", f"≥ {WANTED} ×", measured, ratio >= WANTED, workload.name, "postgresql")
