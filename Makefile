@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEBIAN := postgresql ipmitool openipmi qemu-system-x86 ipxe-qemu seabios tgt dnsmasq-base iproute2 lshw gdisk parted openssl \
-	mmdebstrap zstd cpio qemu-utils ovmf mtools dosfstools
+	mmdebstrap zstd cpio qemu-utils ovmf mtools dosfstools genisoimage
 
 .DEFAULT_GOAL := help
 .PHONY: help run install check test bench docs debian clean
@@ -46,4 +46,4 @@ docs: $(STAMP)  ## write the generated pages of docs/ anew
 	$(BIN)/python docs/generate.py
 
 clean:  ## remove what the targets above made
-	rm -rf $(VENV) .venv-keystone .venv-neutron .venv-agent .agent-ramdisk .bench state .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-keystone .venv-neutron .venv-nova .venv-agent .agent-ramdisk .bench state .mypy_cache .ruff_cache .pytest_cache
