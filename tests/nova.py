@@ -68,12 +68,15 @@ def install() -> None:
 
 
 @contextmanager
-def computing(directory: Path, neutron: str = "", **ironic: str) -> Iterator[Compute]:
-    """Nova's driver; `ironic` are the options of its section `[ironic]`. Config drives need the URL of a Neutron."""
+def computing(directory: Path, *, neutron: str = "", cinder: str = "", **ironic: str) -> Iterator[Compute]:
+    """Nova's driver; `ironic` are the options of its section `[ironic]`.
+
+    Config drives need the URL of a Neutron, volumes that of a Cinder.
+    """
     install()
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / "nova.conf"
-    config.write_text(_config(directory, neutron, ironic))
+    config.write_text(_config(directory, neutron, cinder, ironic))
     log = directory / "nova.log"
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -90,7 +93,7 @@ def computing(directory: Path, neutron: str = "", **ironic: str) -> Iterator[Com
         process.communicate()
 
 
-def _config(directory: Path, neutron: str, ironic: dict[str, str]) -> str:
+def _config(directory: Path, neutron: str, cinder: str, ironic: dict[str, str]) -> str:
     section = "".join(f"{name} = {value}\n" for name, value in ironic.items())
     return f"""
 [DEFAULT]
@@ -99,6 +102,7 @@ compute_driver = ironic.IronicDriver
 state_path = {directory}
 transport_url = fake://
 use_stderr = true
+debug = true
 [database]
 connection = sqlite:///{directory}/nova.db
 [api_database]
@@ -108,6 +112,8 @@ lock_path = {directory}
 [neutron]
 auth_type = none
 endpoint_override = {neutron}
+[cinder]
+endpoint_template = {cinder}
 [ironic]
 api_retry_interval = 1
 {section}"""

@@ -2,38 +2,46 @@
 
     python nova_compute.py NOVA.CONF        then one JSON line `[function, arguments]` for each call on stdin
 
-The driver, its SDK, its configuration and Nova's database are the real ones. There is no API, scheduler, conductor,
-Glance or Neutron: instances, block devices and network information are made here, from Nova's classes.
+The driver, its SDK, its configuration and Nova's database are the real ones. There is no API, scheduler,
+conductor, Glance or message bus: instances, block devices and network information are made here, from Nova's classes.
 """
 
 import json
-import os
 import sys
 import traceback
 import uuid
 
-os.environ["OS_NOVA_DISABLE_EVENTLET_PATCHING"] = "true"
+from nova import monkey_patch
+
+# As nova-compute does. Nova's other modules may only be imported afterwards.
+monkey_patch.patch(backend="threading")
+# ruff: noqa: E402
 
 from nova.compute import provider_tree, task_states, vm_states
 from nova.db import migration
 from nova.network import model
 from nova.objects import fields
 from nova.virt import block_device, driver
+from nova.volume import cinder
+from oslo_log import log as logging
 
 from nova import config, context, objects
 
 CONTEXT = None
 DRIVER = None
+VOLUMES = None
 IMAGE = "5b0a2f6e-0e1b-4b0c-9a57-6d1a3b9ac0de"
 
 
 def start(conf):
     """Nova's database, made anew, and the driver as nova-compute loads it."""
-    global CONTEXT, DRIVER
+    global CONTEXT, DRIVER, VOLUMES
     config.parse_args(["nova-compute", "--config-file", conf])
+    logging.setup(config.CONF, "nova")
     objects.register_all()
     migration.db_sync(database="main")
-    CONTEXT = context.RequestContext("user-1", "project-1", is_admin=True)
+    CONTEXT = context.RequestContext("user-1", "project-1", auth_token="any", is_admin=True)
+    VOLUMES = cinder.API()
     DRIVER = driver.load_compute_driver(None)
     DRIVER.init_host("compute-1")
 
@@ -83,9 +91,9 @@ def create(node, vifs=(), volumes=(), extra_specs=None, config_drive=False):
     for number, volume in enumerate(volumes):
         objects.BlockDeviceMapping(
             CONTEXT, instance_uuid=instance.uuid, source_type="volume", destination_type="volume",
-            device_type="disk", device_name=f"/dev/sd{chr(97 + number)}", boot_index=volume["boot_index"],
-            volume_id=volume["id"], volume_size=10, delete_on_termination=False, no_device=False,
-            connection_info=json.dumps(volume["connection_info"]),
+            device_type="disk", device_name=f"/dev/sd{chr(97 + number)}", boot_index=number,
+            volume_id=volume, volume_size=10, delete_on_termination=False, no_device=False,
+            attachment_id=VOLUMES.attachment_create(CONTEXT, volume, instance.uuid)["id"],
         ).create()  # fmt: skip
     _remember(instance, vifs)
     return instance.uuid
@@ -97,16 +105,19 @@ def spawn(instance, admin_password=None):
     networks = found.get_network_info()
     DRIVER.prepare_for_spawn(found)
     DRIVER.prepare_networks_before_block_device_mapping(found, networks)
+    devices = _block_devices(instance)
+    block_device.attach_block_devices(devices["block_device_mapping"], CONTEXT, found, VOLUMES, DRIVER)
     DRIVER.spawn(
-        CONTEXT, found, _image(), [], admin_password, {},
-        network_info=networks, block_device_info=_block_devices(instance),
+        CONTEXT, found, _image(), [], admin_password, {}, network_info=networks, block_device_info=devices
     )  # fmt: skip
     found.vm_state, found.task_state = vm_states.ACTIVE, None
     found.save()
 
 
-def failed_spawn_cleanup(instance):
-    DRIVER.failed_spawn_cleanup(_instance(instance))
+def clean_up_failed_spawn(instance):
+    found = _instance(instance)
+    DRIVER.clean_networks_preparation(found, found.get_network_info())
+    DRIVER.failed_spawn_cleanup(found)
 
 
 def volume_connector(instance):
@@ -167,7 +178,10 @@ def destroy(instance):
     found = _instance(instance)
     found.task_state = task_states.DELETING
     found.save()
-    DRIVER.destroy(CONTEXT, found, found.get_network_info(), _block_devices(instance))
+    devices = _block_devices(instance)
+    DRIVER.destroy(CONTEXT, found, found.get_network_info(), devices)
+    for device in devices["block_device_mapping"]:
+        VOLUMES.attachment_delete(CONTEXT, device["attachment_id"])
     found.destroy()
 
 

@@ -8,9 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from holdfast.sim import neutron
+from holdfast.sim import cinder as sim_cinder
+from holdfast.sim import neutron as sim_neutron
 from tests.nova import Compute, Refused, computing
-from tests.service import Service
+from tests.service import QUICK, Service, serving
 
 pytestmark = [pytest.mark.real, pytest.mark.xdist_group("nova")]
 
@@ -18,12 +19,48 @@ FREE = {"total": 1, "reserved": 0, "min_unit": 1, "max_unit": 1, "step_size": 1,
 
 
 @pytest.fixture(scope="module")
-def nova(service: Service, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Compute]:
-    directory = tmp_path_factory.mktemp("nova")
-    with (
-        neutron.serving(neutron.NeutronSimulator(directory / "neutron.sqlite")) as url,
-        computing(directory, neutron=url, auth_type="none", endpoint_override=service.baremetal) as running,
-    ):
+def cinder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[sim_cinder.Simulator]:
+    with sim_cinder.serving(tmp_path_factory.mktemp("cinder") / "cinder.sqlite") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def neutron(tmp_path_factory: pytest.TempPathFactory) -> sim_neutron.NeutronSimulator:
+    return sim_neutron.NeutronSimulator(tmp_path_factory.mktemp("neutron") / "neutron.sqlite")
+
+
+@pytest.fixture(scope="module")
+def neutron_url(neutron: sim_neutron.NeutronSimulator) -> Iterator[str]:
+    with sim_neutron.serving(neutron) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def service(
+    tmp_path_factory: pytest.TempPathFactory,
+    cinder: sim_cinder.Simulator,
+    neutron: sim_neutron.NeutronSimulator,
+    neutron_url: str,
+) -> Iterator[Service]:
+    """A service that shares Cinder and Neutron with Nova."""
+    with serving(
+        tmp_path_factory.mktemp("service") / "state",
+        cinder__endpoint_override=cinder.url,
+        neutron__auth_type="none",
+        neutron__endpoint_override=neutron_url,
+        neutron__cleaning_network=neutron.network("cleaning"),
+        neutron__provisioning_network=neutron.network("provisioning"),
+        **QUICK,
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def nova(
+    service: Service, cinder: sim_cinder.Simulator, neutron_url: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Compute]:
+    options = {"auth_type": "none", "endpoint_override": service.baremetal}
+    with computing(tmp_path_factory.mktemp("nova"), neutron=neutron_url, cinder=cinder.url, **options) as running:
         yield running
 
 
@@ -35,10 +72,17 @@ def node(service: Service) -> str:
 
 def machine(service: Service, ports: int = 2, **fields: Any) -> str:
     properties = {"cpu_arch": "x86_64", "cpus": 8, "memory_mb": 4096, "local_gb": 100, **fields.pop("properties", {})}
-    (uuid,) = service.enrol(state="available", resource_class="bm.large", properties=properties, **fields)
+    (uuid,) = service.enrol(state="manageable", resource_class="bm.large", properties=properties, **fields)
     for number in range(ports):
-        service.send("POST", "/v1/ports", {"node_uuid": uuid, "address": mac(uuid, number)})
+        port = {"node_uuid": uuid, "address": mac(uuid, number), "local_link_connection": link(number)}
+        service.send("POST", "/v1/ports", port)
+    service.send("PUT", f"/v1/nodes/{uuid}/states/provision", {"target": "provide"})
+    service.settle(uuid, "available")
     return uuid
+
+
+def link(number: int) -> dict[str, str]:
+    return {"switch_id": sim_neutron.SWITCH, "port_id": f"Gi0/{number}", "switch_info": "sw-1"}
 
 
 def mac(node: str, number: int) -> str:
@@ -254,23 +298,10 @@ def test_the_address_of_a_mac_connector_is_that_of_the_vif_on_its_port(
     assert nova.call("volume_connector", instance=instance)["ip"] == wanted
 
 
-PORTAL = {"target_portal": "192.0.2.7:3260", "target_lun": 1, "auth_method": "CHAP", "auth_username": "chap-user"}
-
-
-def volume(boot_index: int) -> dict[str, Any]:
-    """A volume and the connection Cinder gave Nova to it."""
-    data = {**PORTAL, "target_iqn": f"iqn.2010-10.org.example:vol-{boot_index}", "auth_password": "c4nary-chap"}
-    return {
-        "id": str(uuid4()),
-        "boot_index": boot_index,
-        "connection_info": {"driver_volume_type": "iscsi", "data": data},
-    }
-
-
-def boots_from_volumes(service: Service, **fields: Any) -> str:
+def boots_from_volumes(service: Service, storage: str = "cinder", **fields: Any) -> str:
     node = machine(
         service,
-        storage_interface="external",
+        storage_interface=storage,
         boot_interface="ipxe",
         properties={"capabilities": "iscsi_boot:true"},
         **fields,
@@ -279,36 +310,75 @@ def boots_from_volumes(service: Service, **fields: Any) -> str:
     return node
 
 
-def test_booting_from_volumes(service: Service, nova: Compute) -> None:
-    node = boots_from_volumes(service)
-    root, data = volume(0), volume(1)
+@pytest.mark.parametrize("storage", ["cinder", "external"])
+def test_booting_from_volumes(service: Service, nova: Compute, cinder: sim_cinder.Simulator, storage: str) -> None:
+    node = boots_from_volumes(service, storage)
+    root, data = (cinder.state.create_volume() for _ in range(2))
     instance = nova.call("create", node=node, vifs=[vif()], volumes=[root, data])
     nova.call("spawn", instance=instance)
     document = shown(service, node)
     assert (document["provision_state"], document["power_state"]) == ("active", "power on")
     assert "image_source" not in document["instance_info"]
     made = targets(service, node)
-    assert [target["volume_id"] for target in made] == [root["id"], data["id"]]
+    assert [target["volume_id"] for target in made] == [root, data]
     assert {target["volume_type"] for target in made} == {"iscsi"}
-    assert made[0]["properties"]["target_iqn"] == "iqn.2010-10.org.example:vol-0"
-    assert "c4nary-chap" not in str(made)
+    assert made[0]["properties"]["target_iqn"] == f"iqn.2010-10.org.openstack:volume-{root}"
+    assert not any(secret in str(made) for secret in cinder.state.secrets())
+    # Nova attached the volumes, to the machine's own initiator, and nobody attached them once more.
+    attached = [a for a in cinder.state.attachments() if a["volume_id"] in (root, data)]
+    assert [(a["instance"], a["status"]) for a in attached] == [(instance, "attached")] * 2
+    assert {e.initiator for e in cinder.state.exports() if e.volume in (root, data)} == {
+        f"iqn.2026-01.org.example:{node}"
+    }
     nova.call("destroy", instance=instance)
     is_free(service, node)
+    assert {cinder.state.volume_status(root), cinder.state.volume_status(data)} == {"available"}
 
 
-def test_a_node_that_does_not_validate_is_left_as_it_was(service: Service, nova: Compute) -> None:
+def test_a_node_that_does_not_validate_is_left_as_it_was(
+    service: Service, nova: Compute, cinder: sim_cinder.Simulator
+) -> None:
     node = boots_from_volumes(service, driver_info={"fake_fail": "deploy.validate"})
-    instance = nova.call("create", node=node, vifs=[vif()], volumes=[volume(0)])
+    instance = nova.call("create", node=node, vifs=[vif()], volumes=[cinder.state.create_volume()])
     with pytest.raises(Refused, match=r"ValidationError: .*deploy: "):
         nova.call("spawn", instance=instance)
     is_free(service, node)
 
 
-def test_a_deploy_that_fails_is_told_and_cleaned_up_by_destroy(service: Service, nova: Compute) -> None:
+def test_a_deploy_that_fails_is_told_and_cleaned_up_by_destroy(
+    service: Service, nova: Compute, cinder: sim_cinder.Simulator
+) -> None:
     node = boots_from_volumes(service, driver_info={"fake_fail": "deploy.deploy"})
-    instance = nova.call("create", node=node, vifs=[vif()], volumes=[volume(0)])
+    volume = cinder.state.create_volume()
+    instance = nova.call("create", node=node, vifs=[vif()], volumes=[volume])
     with pytest.raises(Refused, match="InstanceDeployFailure: Failed to provision instance"):
         nova.call("spawn", instance=instance)
-    assert shown(service, node)["provision_state"] == "deploy failed"
+    document = shown(service, node)
+    assert (document["provision_state"], len(targets(service, node))) == ("deploy failed", 1)
     nova.call("destroy", instance=instance)
     is_free(service, node)
+    assert cinder.state.volume_status(volume) == "available"
+
+
+def test_a_vif_that_finds_no_port_leaves_nothing_behind(service: Service, nova: Compute) -> None:
+    node = machine(service, ports=1)
+    instance = nova.call("create", node=node, vifs=[vif(5), vif(6)])
+    with pytest.raises(Refused, match="VirtualInterfacePlugException"):
+        nova.call("spawn", instance=instance)
+    nova.call("clean_up_failed_spawn", instance=instance)
+    is_free(service, node)
+
+
+def test_ports_of_neutron_are_bound_while_the_instance_is_there(
+    service: Service, nova: Compute, neutron: sim_neutron.NeutronSimulator
+) -> None:
+    node = machine(service, ports=1, network_interface="neutron")
+    tenant = neutron.port(neutron.network("tenant"))
+    instance = nova.call("create", node=node, vifs=[{**vif(), "id": tenant}])
+    nova.call("spawn", instance=instance)
+    bound = neutron.show(tenant)
+    assert (bound["binding:host_id"], bound["mac_address"]) == (node, mac(node, 0))
+    assert bound["binding:profile"]["local_link_information"] == [link(0)]
+    nova.call("destroy", instance=instance)
+    is_free(service, node)
+    assert neutron.show(tenant)["binding:host_id"] == ""

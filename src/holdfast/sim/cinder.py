@@ -42,6 +42,20 @@ CREATE TABLE IF NOT EXISTS faults (
 CREATE TABLE IF NOT EXISTS calls (number INTEGER PRIMARY KEY, call TEXT NOT NULL);
 """
 
+# What Nova reads of a volume and nobody here decides.
+_NEW_VOLUME: dict[str, Any] = {
+    "name": "",
+    "description": None,
+    "size": 10,
+    "availability_zone": "nova",
+    "created_at": "2026-01-01T00:00:00.000000",
+    "attachments": [],
+    "volume_type": "sim",
+    "snapshot_id": None,
+    "bootable": "true",
+    "metadata": {},
+}
+
 # In alphabetical order the first of the remaining attachments' states decides about the volume.
 _VOLUME_STATUS = {"attached": "in-use", "attaching": "attaching", "reserved": "reserved"}
 
@@ -184,9 +198,15 @@ def _detail(row: sqlite3.Row) -> dict[str, Any]:
     }
 
 
+def _versions(_db: sqlite3.Connection, _query: dict[str, str], _body: Any) -> tuple[int, Any]:
+    newest = ".".join(map(str, NEWEST))
+    return 200, {"versions": [{"id": "v3.0", "status": "CURRENT", "version": newest, "min_version": "3.0"}]}
+
+
 def _show_volume(db: sqlite3.Connection, _query: dict[str, str], _body: Any, volume: str) -> tuple[int, Any]:
     row = _volume(db, volume)
-    return 200, {"volume": {"id": row["id"], "status": row["status"], "multiattach": bool(row["multiattach"])}}
+    known = {"id": row["id"], "status": row["status"], "multiattach": bool(row["multiattach"])}
+    return 200, {"volume": {**_NEW_VOLUME, **known}}
 
 
 def _list(db: sqlite3.Connection, query: dict[str, str], _body: Any, detail: str | None) -> tuple[int, Any]:
@@ -306,6 +326,7 @@ def _named(body: Any, key: str, known: set[str]) -> dict[str, Any]:
 
 
 ROUTES = (
+    ("GET", r"/?", _versions),
     ("GET", r"/volumes/([^/]+)", _show_volume),
     ("GET", r"/attachments(/detail)?", _list),
     ("POST", r"/attachments", _create),
