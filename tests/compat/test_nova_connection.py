@@ -19,7 +19,7 @@ from tests.keystone import Keystone, keystone
 from tests.nova import computing
 from tests.service import QUICK, Service, serving
 
-pytestmark = [pytest.mark.real, pytest.mark.xdist_group("keystone")]
+pytestmark = [pytest.mark.real, pytest.mark.xdist_group("nova-connection")]
 __all__ = ["keystone"]
 
 PASSWORD = "c4nary-password"
