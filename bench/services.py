@@ -325,8 +325,10 @@ def run(command: list[str | Path]) -> str:
 
 
 def _clean_environment() -> dict[str, str]:
-    """The caller's environment without settings meant for some other Holdfast."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
+    """The caller's environment without settings meant for some other Holdfast, or for Python: pip has compiled
+    Ironic when it installed it, and Holdfast, which runs from its source, must be allowed to keep its bytecode."""
+    meant_for_others = ("HOLDFAST_", "PYTHON")
+    return {name: value for name, value in os.environ.items() if not name.startswith(meant_for_others)}
 
 
 def free_port() -> int:

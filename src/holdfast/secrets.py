@@ -8,7 +8,6 @@ handler can forget one.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -46,10 +45,22 @@ _ASSIGNMENT = re.compile(r"((?:password|passwd|secret|token)\s*[=:]\s*)(\S+)", r
 _CREDENTIALS_IN_URL = re.compile(r"(://[^/\s:@]+:)([^@\s/]+)(@)")
 
 
-@lru_cache(maxsize=4096)
+class _Judged(dict[str, bool]):
+    """Which keys hold secrets. They repeat from node to node, so that most are judged already."""
+
+    def __missing__(self, key: str) -> bool:
+        judged = _SUSPICIOUS.search(key) is not None
+        if len(self) < 4096:
+            self[key] = judged
+        return judged
+
+
+_JUDGED = _Judged()
+
+
 def is_secret(key: str) -> bool:
     """Whether a value under this key must not be shown."""
-    return _SUSPICIOUS.search(key) is not None
+    return _JUDGED[key]
 
 
 def mask(document: Any) -> Any:
@@ -59,7 +70,7 @@ def mask(document: Any) -> Any:
     if isinstance(document, dict):
         return {
             key: (MASK if value not in (None, "") else value)
-            if is_secret(key) and not isinstance(value, bool)
+            if _JUDGED[key] and not isinstance(value, bool)
             else mask(value)
             for key, value in document.items()
         }
@@ -69,8 +80,7 @@ def mask(document: Any) -> Any:
 
 
 def mask_json(text: str) -> str:
-    """The same for JSON text as stored. Keys repeat from node to node, so that judging them is a look-up:
-    decoding costs less than searching the text."""
+    """The same for JSON text as stored. Decoding costs less than searching the text."""
     if text == "{}":
         return text
     return msgspec.json.encode(mask(msgspec.json.decode(text))).decode()

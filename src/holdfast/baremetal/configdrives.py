@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-import pycdlib
 
 from holdfast import errors
 
@@ -57,6 +56,8 @@ def _files(document: Mapping[str, Any], uuid: str, name: str | None) -> dict[str
 
 def _image(files: Mapping[str, bytes]) -> bytes:
     """Names are kept by Rock Ridge and Joliet; ISO 9660 itself only knows short ones in upper case."""
+    import pycdlib  # rarely needed, and large
+
     iso = pycdlib.PyCdlib()
     iso.new(interchange_level=1, joliet=3, rock_ridge="1.09", vol_ident=LABEL)
     iso.add_directory("/OPENSTAC", rr_name="openstack", joliet_path="/openstack")

@@ -33,6 +33,8 @@ SQLITE_PRAGMAS = (
 
 # Seconds after which a connection to PostgreSQL is asked whether it still stands.
 RESTED = 0.5
+# Connections for reading that stay at hand.
+KEPT = 4
 
 
 def now() -> str:
@@ -65,6 +67,7 @@ class Database:
         self.url = make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._writer_lock = threading.Lock()
+        self._kept: list[tuple[Connection, float]] = []
         if self.is_sqlite:
             if self.url.database:
                 Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
@@ -79,8 +82,30 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """A connection to read with; sees one consistent snapshot per statement."""
-        with self.reader.connect() as connection:
+        connection = self._at_hand() or self.reader.connect()
+        try:
             yield connection
+        except BaseException:
+            connection.close()
+            raise
+        if connection.in_transaction():
+            connection.rollback()
+        if len(self._kept) < KEPT and not connection.invalidated:
+            self._kept.append((connection, time.monotonic()))
+        else:
+            connection.close()
+
+    def _at_hand(self) -> Connection | None:
+        """A connection that somebody has just used, and nobody since: taking one from the pool and giving it back
+        costs more than finding a row."""
+        try:
+            connection, since = self._kept.pop()
+        except IndexError:
+            return None
+        if time.monotonic() - since < RESTED:
+            return connection
+        connection.close()
+        return None
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
@@ -93,6 +118,8 @@ class Database:
                 yield connection
 
     def close(self) -> None:
+        while self._kept:
+            self._kept.pop()[0].close()
         self.reader.dispose()
         self.writer.dispose()
 

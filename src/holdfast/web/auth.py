@@ -55,34 +55,36 @@ ADMIN = Caller(user_id="admin", user_name="admin", roles=frozenset({"admin"}), s
 ANONYMOUS = Caller()
 
 # What a token middleware in front of us, or ours, tells about the caller. Nobody else may.
-_IDENTITY_HEADERS = (
-    "HTTP_X_IDENTITY_STATUS",
-    "HTTP_X_SERVICE_IDENTITY_STATUS",
-    "HTTP_OPENSTACK_SYSTEM_SCOPE",
-    "HTTP_X_IS_ADMIN_PROJECT",
-    "HTTP_X_SERVICE_CATALOG",
-    "HTTP_X_ROLE",
-    "HTTP_X_TENANT",
-    "HTTP_X_USER",
-    *(
-        f"HTTP_X_{whose}{name}"
-        for whose in ("", "SERVICE_")
-        for name in (
-            "ROLES",
-            "USER_ID",
-            "USER_NAME",
-            "USER_DOMAIN_ID",
-            "USER_DOMAIN_NAME",
-            "PROJECT_ID",
-            "PROJECT_NAME",
-            "PROJECT_DOMAIN_ID",
-            "PROJECT_DOMAIN_NAME",
-            "TENANT_ID",
-            "TENANT_NAME",
-            "DOMAIN_ID",
-            "DOMAIN_NAME",
-        )
-    ),
+_IDENTITY_HEADERS = frozenset(
+    (
+        "HTTP_X_IDENTITY_STATUS",
+        "HTTP_X_SERVICE_IDENTITY_STATUS",
+        "HTTP_OPENSTACK_SYSTEM_SCOPE",
+        "HTTP_X_IS_ADMIN_PROJECT",
+        "HTTP_X_SERVICE_CATALOG",
+        "HTTP_X_ROLE",
+        "HTTP_X_TENANT",
+        "HTTP_X_USER",
+        *(
+            f"HTTP_X_{whose}{name}"
+            for whose in ("", "SERVICE_")
+            for name in (
+                "ROLES",
+                "USER_ID",
+                "USER_NAME",
+                "USER_DOMAIN_ID",
+                "USER_DOMAIN_NAME",
+                "PROJECT_ID",
+                "PROJECT_NAME",
+                "PROJECT_DOMAIN_ID",
+                "PROJECT_DOMAIN_NAME",
+                "TENANT_ID",
+                "TENANT_NAME",
+                "DOMAIN_ID",
+                "DOMAIN_NAME",
+            )
+        ),
+    )
 )
 
 
@@ -287,8 +289,9 @@ def _caller_of_token(environ: WSGIEnvironment) -> Caller:
 
 
 def _drop_claims(environ: WSGIEnvironment) -> None:
-    for header in _IDENTITY_HEADERS:
-        environ.pop(header, None)
+    if not _IDENTITY_HEADERS.isdisjoint(environ):
+        for header in _IDENTITY_HEADERS:
+            environ.pop(header, None)
 
 
 def _refuse(

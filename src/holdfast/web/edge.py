@@ -11,6 +11,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from holdfast.web.kinds import new_uuid
 from holdfast.web.lists import PAGING
 from holdfast.web.resources import Resource
 from holdfast.web.routes import JSON, Api, Reply, Request, Route
-from holdfast.web.versions import negotiate
+from holdfast.web.versions import Negotiation, Version, negotiate
 
 LOG = logging.getLogger("holdfast.api")
 
@@ -105,7 +106,8 @@ def _responder(services: Services, api: Api, route: Route) -> Callable[..., None
         known |= {*PAGING, *(entry.name for entry in route.lists.filters)}
     if route.shows is not None and route.method == "GET":
         known.add("fields")
-    prefix = api.prefix
+    # Looking them up by their labels for each request would take longer than counting.
+    counted: dict[int, Any] = {}
 
     def respond(req: falcon.Request, resp: falcon.Response, **path: str) -> None:
         started = time.perf_counter()
@@ -116,7 +118,10 @@ def _responder(services: Services, api: Api, route: Route) -> Callable[..., None
             reply = _failure(api, error, request_id)
         _send(api, req, resp, reply, request_id)
         seconds = time.perf_counter() - started
-        metrics.REQUESTS.labels(prefix + route.path, route.method, str(reply.status)).observe(seconds)
+        if reply.status not in counted:
+            labels = (api.prefix + route.path, route.method, str(reply.status))
+            counted[reply.status] = metrics.REQUESTS.labels(*labels)
+        counted[reply.status].observe(seconds)
         LOG.debug("%s %s %s %.1f ms [%s]", route.method, req.path, reply.status, seconds * 1000, request_id)
 
     return respond
@@ -141,7 +146,7 @@ def _serve(
         req.context.version = version
         if version < route.since:
             raise _too_old(route)
-    if not req.client_accepts_json and JSON not in (req.accept or ""):
+    if JSON not in (req.accept or JSON) and not req.client_accepts_json:
         raise errors.NotAcceptable("This service speaks JSON only.")
     query = _query(req.query_string)
     unknown = [] if route.any_query else sorted(query.keys() - known)
@@ -149,7 +154,7 @@ def _serve(
         if route.lists is not None:
             route.lists.require_spoken("Filtering by", *unknown)
         raise errors.UnknownArgument(f"Unknown argument: {', '.join(unknown)[:200]}.")
-    if any("\x00" in text for text in (*query.keys(), *query.values(), *path.values())):
+    if "\x00" in req.path or "%00" in req.query_string:
         raise errors.BadRequest("NUL characters are not allowed.")
     request = Request(
         services=services,
@@ -179,6 +184,8 @@ def _base_url(services: Services, req: falcon.Request) -> str:
 
 
 def _query(text: str) -> dict[str, str]:
+    if not text:
+        return {}
     try:
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=200))
     except ValueError:
@@ -194,9 +201,11 @@ def _too_old(route: Route) -> errors.HoldfastError:
 
 
 def _body(services: Services, route: Route, req: falcon.Request, request: Request) -> Any:
-    conf = services.conf.api
     # A chunked body has no length beforehand: Falcon's bounded stream takes it for an empty one.
     chunked = "chunked" in (req.get_header("Transfer-Encoding") or "").lower()
+    if route.body is None and not chunked and not req.content_length:
+        return None
+    conf = services.conf.api
     length, stream = (None, req.stream) if chunked else (req.content_length, req.bounded_stream)
     content = body.read(stream, length, conf[route.body_limit] * 1024)
     if route.body is None:
@@ -262,15 +271,19 @@ def _chunks(path: Path) -> Iterator[bytes]:
 
 def version_headers(api: Api, req: falcon.Request) -> dict[str, str]:
     """The range on every answer, the effective version where one was agreed on."""
-    agreed = api.negotiation
-    if agreed is None:
+    if api.negotiation is None:
         return {}
+    return _version_headers(api.negotiation, getattr(req.context, "version", None))
+
+
+@lru_cache(maxsize=256)
+def _version_headers(agreed: Negotiation, version: Version | None) -> dict[str, str]:
     headers = {
         f"{agreed.header.removesuffix('-Version')}-Minimum-Version": str(agreed.minimum),
         f"{agreed.header.removesuffix('-Version')}-Maximum-Version": str(agreed.maximum),
         "Vary": agreed.header,
     }
-    if (version := getattr(req.context, "version", None)) is not None:
+    if version is not None:
         headers[agreed.header] = str(version)
     return headers
 

@@ -160,7 +160,7 @@ def strings(check_one: Check, most: int) -> Kind:
         return msgspec.json.encode(list(found)).decode()
 
     schema = {"type": ["array", "null"], "items": {"type": "string"}, "maxItems": most}
-    return Kind(check, schema, show=same, load=msgspec.json.decode, empty=[])
+    return Kind(check, schema, show=str, load=msgspec.json.decode, empty=[])
 
 
 def _refuse_surrogates(field: str, value: str) -> None:
@@ -183,5 +183,5 @@ BOOLEAN = Kind(_check_boolean, {"type": ["boolean", "null"]}, show=_truth, load=
 OPTIONAL_BOOLEAN = replace(BOOLEAN, load=_load_optional_boolean, empty=None)
 INTEGER = Kind(_check_integer, {"type": "integer"}, show=str)
 TIME = Kind(same, {"type": ["string", "null"], "format": "date-time"})  # type: ignore[arg-type]
-OBJECT = Kind(_check_object, {"type": ["object", "null"]}, show=same, load=msgspec.json.decode, empty={})
+OBJECT = Kind(_check_object, {"type": ["object", "null"]}, show=str, load=msgspec.json.decode, empty={})
 SECRET_OBJECT = replace(OBJECT, show=secrets.mask_json)

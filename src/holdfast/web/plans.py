@@ -158,9 +158,9 @@ def _show(field: Field, version: Version) -> Show:
 
 def _texts(column: Sequence[Any], show: Show, null: str) -> Iterable[str]:
     """The text of each value of a column; values that repeat are encoded once."""
-    distinct = set(column)
-    if len(distinct) > len(column) // 2 and None not in distinct:
+    if len(set(column[:MANY])) == MANY and None not in column:  # likely so on: identifiers, times, documents
         return map(show, column)
+    distinct = set(column)
     texts = {value: null if value is None else show(value) for value in distinct}
     if len(distinct) == 1:
         return repeat(texts[column[0]], len(column))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from holdfast import errors
@@ -36,6 +37,7 @@ def parse(text: str) -> Version | None:
     return Version(int(major), int(minor))
 
 
+@lru_cache(maxsize=256)
 def negotiate(api: Negotiation, own: str | None, generic: str | None) -> Version:
     """The version both sides speak. The generic header wins; without either it is the oldest."""
     asked = _from_generic(api.service, generic) or own
