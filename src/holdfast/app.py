@@ -7,6 +7,7 @@ import os
 import socket
 from dataclasses import replace
 from pathlib import Path
+from threading import Semaphore
 from typing import TYPE_CHECKING
 
 from oslo_config import cfg
@@ -60,6 +61,7 @@ def build_services(conf: cfg.ConfigOpts) -> Services:
         flows=flows,
         policy=Policy(conf, policies.RULES),
         ramdisk_limit=RateLimit(conf.api.ramdisk_rate_limit, conf.api.ramdisk_rate_burst),
+        large_pages=Semaphore(1 if db.is_sqlite else 4),  # the wait for PostgreSQL leaves room for others
     )
     flows.services = services
     return services

@@ -71,7 +71,7 @@ def mask(document: Any) -> Any:
         return {
             key: (MASK if value not in (None, "") else value)
             if _JUDGED[key] and not isinstance(value, bool)
-            else mask(value)
+            else (mask_text(value) if isinstance(value, str) else mask(value))
             for key, value in document.items()
         }
     if isinstance(document, list):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from threading import Semaphore
 from typing import TYPE_CHECKING
 
@@ -25,5 +25,5 @@ class Services:
     policy: Policy
     # Of the endpoints that are open to every ramdisk.
     ramdisk_limit: RateLimit
-    # Making a page of a thousand rows takes tens of megabytes and one core: more at once would not be faster.
-    large_pages: Semaphore = field(default_factory=lambda: Semaphore(4))
+    # Making a page of a thousand rows takes megabytes and one core: more at once would only be in each other's way.
+    large_pages: Semaphore

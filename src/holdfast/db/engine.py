@@ -35,6 +35,8 @@ SQLITE_PRAGMAS = (
 RESTED = 0.5
 # Connections for reading that stay at hand.
 KEPT = 4
+# Seconds that a reader of SQLite waits for another one.
+COURTESY = 0.02
 
 
 def now() -> str:
@@ -67,6 +69,7 @@ class Database:
         self.url = make_url(url)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._writer_lock = threading.Lock()
+        self._turn = threading.RLock()
         self._kept: list[tuple[Connection, float]] = []
         if self.is_sqlite:
             if self.url.database:
@@ -80,14 +83,25 @@ class Database:
             self.reader = self.writer.execution_options(isolation_level="AUTOCOMMIT")
 
     @contextmanager
-    def read(self) -> Iterator[Connection]:
-        """A connection to read with; sees one consistent snapshot per statement."""
-        connection = self._at_hand() or self.reader.connect()
+    def read(self, *, at_length: bool = False) -> Iterator[Connection]:
+        """A connection to read with; sees one consistent snapshot per statement. `at_length`: for long, so that
+        others need not wait."""
+        # A courtesy on SQLite, not a guard: its driver lets go of Python's lock at every step, and readers at the same
+        # time would pass it to and fro at twice the cost. Whoever has waited long enough goes on as well.
+        in_turn = self.is_sqlite and not at_length and self._turn.acquire(timeout=COURTESY)
         try:
-            yield connection
-        except BaseException:
-            connection.close()
-            raise
+            connection = self._at_hand() or self.reader.connect()
+            try:
+                yield connection
+            except BaseException:
+                connection.close()
+                raise
+            self._put_back(connection)
+        finally:
+            if in_turn:
+                self._turn.release()
+
+    def _put_back(self, connection: Connection) -> None:
         if connection.in_transaction():
             connection.rollback()
         if len(self._kept) < KEPT and not connection.invalidated:

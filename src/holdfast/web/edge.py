@@ -8,6 +8,7 @@ the code base knows HTTP status lines.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +26,6 @@ from holdfast import errors, secrets
 from holdfast.services import Services
 from holdfast.web import body, metrics
 from holdfast.web.auth import ANONYMOUS
-from holdfast.web.kinds import new_uuid
 from holdfast.web.lists import PAGING
 from holdfast.web.resources import Resource
 from holdfast.web.routes import JSON, Api, Reply, Request, Route
@@ -82,6 +82,12 @@ class _Paths:
                 req.path = prefix.rstrip("/") + implied + "/" + rest
 
 
+def _request_id() -> str:
+    """A UUID behind `req-`, without the object that the standard library makes of one."""
+    digits = os.urandom(16).hex()
+    return f"req-{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
+
+
 def _resource(services: Services, api: Api, methods: dict[str, Route]) -> Any:
     """A Falcon resource whose responders interpret the routes of one path."""
     responders = {
@@ -95,7 +101,7 @@ def _resource(services: Services, api: Api, methods: dict[str, Route]) -> Any:
 
 def _options(api: Api, methods: Sequence[str]) -> Callable[..., None]:
     def respond(req: falcon.Request, resp: falcon.Response, **_path: str) -> None:
-        _send(api, req, resp, Reply(200, headers={"Allow": ", ".join(methods)}), f"req-{new_uuid()}")
+        _send(api, req, resp, Reply(200, headers={"Allow": ", ".join(methods)}), _request_id())
 
     return respond
 
@@ -111,7 +117,7 @@ def _responder(services: Services, api: Api, route: Route) -> Callable[..., None
 
     def respond(req: falcon.Request, resp: falcon.Response, **path: str) -> None:
         started = time.perf_counter()
-        request_id = f"req-{new_uuid()}"
+        request_id = _request_id()
         try:
             reply = _serve(services, api, route, known, req, path, request_id)
         except Exception as error:
@@ -178,9 +184,10 @@ def _serve(
 def _base_url(services: Services, req: falcon.Request) -> str:
     """What links start with: the configured URL, or the one the client used."""
     conf = services.conf.api
-    if conf.public_endpoint or not req.host:
-        return str(conf.public_endpoint or f"{req.scheme}://{conf.host}:{conf.port}").rstrip("/")
-    return req.prefix.rstrip("/")
+    public, host = conf.public_endpoint, req.env.get("HTTP_HOST")
+    if public is None and host:
+        return f"{req.scheme}://{host}"
+    return str(public or f"{req.scheme}://{conf.host}:{conf.port}").rstrip("/")
 
 
 def _query(text: str) -> dict[str, str]:
@@ -293,7 +300,7 @@ def _unrouted(apis: Sequence[Api]) -> Callable[..., None]:
 
     def handle(req: falcon.Request, resp: falcon.Response, error: Exception, _params: Any) -> None:
         api = next((api for api in apis if api.prefix and f"{req.path}/".startswith(api.prefix + "/")), apis[-1])
-        request_id = f"req-{new_uuid()}"
+        request_id = _request_id()
         headers: dict[str, str] = {}
         if isinstance(error, falcon.HTTPError):
             headers = dict(error.headers or {})
