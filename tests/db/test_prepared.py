@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from sqlalchemy import bindparam, insert, select, update
@@ -88,10 +90,12 @@ class TestPostgresqlThatDropsItsConnections:
         other.close()
 
     def test_after_a_rest_nobody_notices(self, db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(engine, "RESTED", -1)
+        clock = time.monotonic()
+        monkeypatch.setattr(engine, "time", SimpleNamespace(monotonic=lambda: clock))
         with db.read() as one, db.read() as another:
             assert one.exec_driver_sql("SELECT 1").scalar() == another.exec_driver_sql("SELECT 1").scalar() == 1
         self.drop_all(db)
+        clock += 2 * engine.RESTED
         with db.read() as one, db.write() as another:
             assert one.exec_driver_sql("SELECT 1").scalar() == another.exec_driver_sql("SELECT 1").scalar() == 1
 

@@ -118,6 +118,7 @@ class Database:
             return None
         if time.monotonic() - since < RESTED:
             return connection
+        connection.info["resting_since"] = since
         connection.close()
         return None
 
@@ -159,13 +160,13 @@ def _postgresql(url: str, **kwargs: Any) -> Engine:
 
     @event.listens_for(engine, "checkin")
     def rest(_connection: Any, record: Any) -> None:
-        record.info["resting_since"] = time.monotonic()
+        record.info.setdefault("resting_since", time.monotonic())
 
     # SQLAlchemy's own `pool_pre_ping` would ask before every use: one more round trip for each request.
     @event.listens_for(engine, "checkout")
     def probe(connection: Any, record: Any, _proxy: Any) -> None:
         """A server that was restarted is found out before somebody's work fails on it."""
-        if time.monotonic() - record.info.get("resting_since", math.inf) > RESTED:
+        if time.monotonic() - record.info.pop("resting_since", math.inf) > RESTED:
             try:
                 engine.dialect.do_ping(connection)
             except engine.dialect.loaded_dbapi.Error as error:
