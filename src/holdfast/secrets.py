@@ -8,6 +8,7 @@ handler can forget one.
 from __future__ import annotations
 
 import re
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -65,25 +66,33 @@ def is_secret(key: str) -> bool:
 
 def mask(document: Any) -> Any:
     """A copy of a decoded JSON document with every secret replaced by six asterisks."""
-    if isinstance(document, str):
-        return mask_text(document)
-    if isinstance(document, dict):
-        return {
-            key: (MASK if value not in (None, "") else value)
-            if _JUDGED[key] and not isinstance(value, bool)
-            else (mask_text(value) if isinstance(value, str) else mask(value))
-            for key, value in document.items()
-        }
-    if isinstance(document, list):
-        return [mask(item) for item in document]
-    return document
+    return _masked(deepcopy(document))
 
 
 def mask_json(text: str) -> str:
     """The same for JSON text as stored. Decoding costs less than searching the text."""
     if text == "{}":
         return text
-    return msgspec.json.encode(mask(msgspec.json.decode(text))).decode()
+    return msgspec.json.encode(_masked(msgspec.json.decode(text))).decode()
+
+
+def _masked(document: Any) -> Any:
+    """The document itself, without its secrets."""
+    if isinstance(document, str):
+        return mask_text(document)
+    if isinstance(document, dict):
+        for key, value in document.items():
+            if _JUDGED[key]:
+                if value not in (None, "") and not isinstance(value, bool):
+                    document[key] = MASK
+            elif isinstance(value, str):
+                if ":" in value or "=" in value or "@" in value:
+                    document[key] = mask_text(value)
+            else:
+                _masked(value)
+    elif isinstance(document, list):
+        document[:] = map(_masked, document)
+    return document
 
 
 def mask_text(text: str) -> str:
