@@ -13,15 +13,15 @@ The venv is `.venv-agent` in the project, or where HOLDFAST_AGENT_VENV points.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import sys
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests import venvs
 
 REQUIREMENT = "ironic-python-agent>=13,<14"
 VENV = Path(os.environ.get("HOLDFAST_AGENT_VENV") or Path(__file__).parent.parent / ".venv-agent")
@@ -33,6 +33,7 @@ _POWER = '#!/bin/sh\necho "$(basename "$0") $*" >> "{log}"\n'
 _NOTHING = "#!/bin/sh\nexit 0\n"
 _LSBLK = """#!{python}
 import json, os, subprocess, sys
+
 
 own = os.environ["AGENT_LOOP"]
 done = subprocess.run(["/usr/bin/lsblk", *sys.argv[1:]], capture_output=True, text=True)
@@ -183,16 +184,7 @@ def _run(*command: str) -> str:
 
 
 def install() -> None:
-    """Make sure the venv is there; several test processes may ask at once."""
-    VENV.parent.mkdir(parents=True, exist_ok=True)
-    with open(VENV.parent / f"{VENV.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = VENV / "installed"
-        if done.exists() and done.read_text() == REQUIREMENT:
-            return
-        venv.create(VENV, with_pip=True, clear=True)
-        subprocess.run([VENV / "bin/pip", "install", "--quiet", REQUIREMENT], check=True)
-        done.write_text(REQUIREMENT)
+    venvs.install(VENV, REQUIREMENT)
 
 
 if __name__ == "__main__":

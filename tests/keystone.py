@@ -7,14 +7,12 @@ The venv is `.venv-keystone` in the project, or where HOLDFAST_KEYSTONE_VENV poi
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import socket
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +22,8 @@ from typing import Any
 
 import pytest
 import requests
+
+from tests import venvs
 
 REQUIREMENT = "keystone>=30,<31"
 VENV = Path(os.environ.get("HOLDFAST_KEYSTONE_VENV") or Path(__file__).parent.parent / ".venv-keystone")
@@ -45,6 +45,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 port = int(sys.argv.pop())  # Keystone reads what is left
 from keystone.wsgi.api import application
+
 
 class Server(socketserver.ThreadingMixIn, WSGIServer):
     daemon_threads = True
@@ -185,16 +186,7 @@ def keystone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keystone]:
 
 
 def install() -> None:
-    """Make sure the venv is there; several test processes may ask at once."""
-    VENV.parent.mkdir(parents=True, exist_ok=True)
-    with open(VENV.parent / f"{VENV.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = VENV / "installed"
-        if done.exists() and done.read_text() == REQUIREMENT:
-            return
-        venv.create(VENV, with_pip=True, clear=True)
-        subprocess.run([VENV / "bin/pip", "install", "--quiet", REQUIREMENT], check=True)
-        done.write_text(REQUIREMENT)
+    venvs.install(VENV, REQUIREMENT)
 
 
 def _config(directory: Path, expiration: int = 3600) -> str:

@@ -10,13 +10,11 @@ The venv is `.venv-neutron` in the project, or where HOLDFAST_NEUTRON_VENV point
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,6 +24,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests import venvs
 from tests.postgres import free_port
 
 REQUIREMENTS = ["neutron>=29,<30", "networking-generic-switch>=10,<11"]
@@ -122,17 +121,7 @@ def neutron(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neutron]:
 
 
 def install() -> None:
-    """Make sure the venv is there; several test processes may ask at once."""
-    VENV.parent.mkdir(parents=True, exist_ok=True)
-    wanted = "\n".join(REQUIREMENTS)
-    with open(VENV.parent / f"{VENV.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = VENV / "installed"
-        if done.exists() and done.read_text() == wanted:
-            return
-        venv.create(VENV, with_pip=True, clear=True)
-        subprocess.run([VENV / "bin/pip", "install", "--quiet", *REQUIREMENTS], check=True)
-        done.write_text(wanted)
+    venvs.install(VENV, *REQUIREMENTS)
 
 
 @contextmanager

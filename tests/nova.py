@@ -9,17 +9,17 @@ The venv is `.venv-nova` in the project, or where HOLDFAST_NOVA_VENV points.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import subprocess
 import sys
-import venv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from tests import venvs
 
 REQUIREMENT = "nova>=34,<35"
 VENV = Path(os.environ.get("HOLDFAST_NOVA_VENV") or Path(__file__).parent.parent / ".venv-nova")
@@ -55,16 +55,7 @@ class Compute:
 
 
 def install() -> None:
-    """Make sure the venv is there; several test processes may ask at once."""
-    VENV.parent.mkdir(parents=True, exist_ok=True)
-    with open(VENV.parent / f"{VENV.name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        done = VENV / "installed"
-        if done.exists() and done.read_text() == REQUIREMENT:
-            return
-        venv.create(VENV, with_pip=True, clear=True)
-        subprocess.run([VENV / "bin/pip", "install", "--quiet", REQUIREMENT], check=True)
-        done.write_text(REQUIREMENT)
+    venvs.install(VENV, REQUIREMENT)
 
 
 @contextmanager
