@@ -101,6 +101,7 @@ def growing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Applicat
     with running(tmp_path_factory.mktemp("fleet")) as api:
         bulk.load(api.services.db, SMALL, traits_of)
         small = {query: steps(api, query) for query in SHAPES}
+        assert any(any(taken) for taken in small.values()), "Nothing was counted."
         bulk.load(api.services.db, BIG, traits_of, first=SMALL)
         yield api, small
 
@@ -113,17 +114,17 @@ def steps(api: Application, query: str) -> list[int]:
         taken[-1] += 1
         return 0
 
-    def watch(connection: Any, *_: Any) -> None:
-        connection.set_progress_handler(count, 100)
+    def watch(_connection: Any, cursor: Any, *_: Any) -> None:
+        cursor.connection.set_progress_handler(count, 100)
 
-    event.listen(api.services.db.reader, "checkout", watch)
+    event.listen(api.services.db.reader, "before_cursor_execute", watch)
     try:
         target: str | None = path(query)
         while target and len(taken) < 2:
             taken.append(0)
             target = following(api.send("GET", target))
     finally:
-        event.remove(api.services.db.reader, "checkout", watch)
+        event.remove(api.services.db.reader, "before_cursor_execute", watch)
     return taken
 
 
