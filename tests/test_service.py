@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -27,6 +30,26 @@ def test_nodes_come_into_the_state_a_test_needs(service: Service) -> None:
 def test_it_serves_from_postgresql_with_two_workers(postgres_service: Service) -> None:
     (uuid,) = postgres_service.enrol(state="available")
     assert {postgres_service.send("GET", f"/v1/nodes/{uuid}")["provision_state"] for _ in range(20)} == {"available"}
+
+
+def test_it_is_one_process(service: Service) -> None:
+    assert children(service) == []
+
+
+@pytest.mark.real
+def test_a_worker_that_dies_is_replaced(postgres_service: Service) -> None:
+    victim, survivor = children(postgres_service)
+    os.kill(victim, signal.SIGKILL)
+    deadline = time.monotonic() + 60
+    while victim in children(postgres_service) or len(children(postgres_service)) < 2:
+        assert time.monotonic() < deadline, "Nobody took its place."
+        time.sleep(0.1)
+    assert survivor in children(postgres_service)
+
+
+def children(service: Service) -> list[int]:
+    pid = service.process.pid
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def test_what_it_holds_survives_a_kill(tmp_path: Path) -> None:
